@@ -1,6 +1,8 @@
 """Readings of a metadata log that begins with a snapshot, as that of an old cluster does."""
 
+import io
 import socket
+import threading
 from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
@@ -8,14 +10,16 @@ from typing import Any
 import pytest
 from kio.schema.errors import ErrorCode
 from kio.schema.fetch.v13 import response as fetch
+from kio.schema.fetch.v13.request import FetchRequest
 from kio.schema.fetch_snapshot.v0 import response as snapshot
+from kio.schema.fetch_snapshot.v0.request import FetchSnapshotRequest
 from kio.schema.types import BrokerId, TopicName
+from kio.serial import entity_reader, entity_writer
 from kio.static.primitive import i32, i32Timedelta, i64
 
 from ackproof.broker.wire.batch import KeyValue, new_batch, stamped
 from ackproof.infra.api.interface import ViewUnavailable
 from ackproof.infra.api.metadata import ChangeKind, ClusterChange
-from ackproof.infra.systems.kafka.kraft import log
 from ackproof.infra.systems.kafka.kraft.log import MetadataLog, log_observer
 from ackproof.infra.systems.kafka.kraft.metadata import schemas_of
 from ackproof.infra.systems.kafka.kraft.records import (
@@ -55,10 +59,33 @@ class Controller:
     def __init__(self, content: bytes, *batches: bytes, error: ErrorCode = ErrorCode.none) -> None:
         self._content, self._batches, self._error = content, batches, error
 
-    def answer(self, _connection: Any, request: Any, answer: Any, _deadline: float) -> Any:
-        if answer is snapshot.FetchSnapshotResponse:
-            return self._piece(int(request.topics[0].partitions[0].position))
-        return self._fetched(int(request.topics[0].partitions[0].fetch_offset))
+    def connect(self, _address: object, _deadline: float) -> socket.socket:
+        """Open a connection to it, which a thread serves to its end."""
+        client, server = socket.socketpair()
+        threading.Thread(target=self._serve, args=(server,), daemon=True).start()
+        return client
+
+    def _serve(self, connection: socket.socket) -> None:
+        with connection:
+            while size := connection.recv(4, socket.MSG_WAITALL):
+                asked = connection.recv(int.from_bytes(size, "big"), socket.MSG_WAITALL)
+                with io.BytesIO() as buffer:
+                    self._answer(asked, buffer)
+                    told = buffer.getvalue()
+                connection.sendall(len(told).to_bytes(4, "big") + told)
+
+    def _answer(self, asked: bytes, buffer: io.BytesIO) -> None:
+        of_log = int.from_bytes(asked[:2], "big") == FetchRequest.__api_key__
+        kind: Any = FetchRequest if of_log else FetchSnapshotRequest
+        header, start = entity_reader(kind.__header_schema__)(asked, 0)
+        request, _ = entity_reader(kind)(asked, start)
+        (wanted,) = request.topics[0].partitions
+        answer: Any = (
+            self._fetched(int(wanted.fetch_offset)) if of_log else self._piece(int(wanted.position))
+        )
+        schema = answer.__header_schema__
+        entity_writer(schema)(buffer, schema(correlation_id=header.correlation_id))
+        entity_writer(type(answer))(buffer, answer)
 
     def _piece(self, position: int) -> snapshot.FetchSnapshotResponse:
         piece = snapshot.PartitionSnapshot(
@@ -100,17 +127,16 @@ class Controller:
 
 
 @pytest.fixture
-def reading(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+def reading() -> Iterator[Any]:
     """Return a function that opens the log of a controller, and keeps the topic ``ours``."""
     logs: list[MetadataLog] = []
 
     def opened(controller: Controller, node_id: int = LEADER) -> MetadataLog:
-        monkeypatch.setattr(log, "ask", controller.answer)
         logs.append(
             MetadataLog(
                 {node_id: ("controller", 9093)},
                 SCHEMAS,
-                lambda *_: socket.socket(),
+                controller.connect,
                 lambda name: name == "ours",
             )
         )

@@ -234,7 +234,7 @@ def unchecked(spec: ExternalSpec) -> Mapping[str, str]:
         "servers-stay-up": "the processes of an external cluster are not observed",
     }
     if spec.controllers is not None:
-        logs = "the brokers' own logs, which say who led in which epoch, are not read"
+        logs = "the brokers' own logs about leaders are not read"
         return reasons | {"one-leader-an-epoch": logs}
     return reasons | dict.fromkeys(
         _BY_METADATA,
