@@ -166,14 +166,14 @@ def mutants(
         if reach:
             context.exit(_reach(runs, list(chosen.values())))
         finished = _carry_out(runs, chosen.values(), seeds)
-        unmutated = {one: runs.findings(None, one) for one in runs.campaigns(chosen.values())}
+        unmutated = {one: runs.findings(None, one) for one in runs.campaigns(known.values())}
         found = {
             name: summary(runs.findings(one, runs.campaign(one))) for name, one in known.items()
         }
         made.parent.mkdir(parents=True, exist_ok=True)
         write_text(made, page(runs.described(list(unmutated)), unmutated, known, found))
         for name in chosen:
-            click.echo(f"{name}: {words(found[name]).replace('*', '')}")
+            click.echo(f"{name}: {words(found[name])}")
         click.echo(str(made))
     sound = map(summary, unmutated.values())
     context.exit(_status(finished, sound, [found[name] for name in chosen]))

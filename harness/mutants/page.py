@@ -15,12 +15,15 @@ _INTRODUCTION = """\
 Apache Kafka with a fault that is put into it when a server loads its classes. \
 `ackproof mutants --list` says what each mutant breaks, its origin and what it shows with. \
 *Found*: a promised guarantee was broken, after so many minutes of campaigns (without checks). \
-A mutant without effect in any run is not counted. `make kafka-mutants` runs what is \
+A mutant without effect in any run is not judged. `replication_test`: whether the rule of Kafka's \
+own test is broken in the same runs: each record acknowledged with acks=all and \
+min.insync.replicas=2 can be read, with idempotence once. `make kafka-mutants` runs what is \
 missing and writes this page.
 """
 _MINUTES = (5, 10, 20, 30, 60, 120)
 _SECONDS_A_MINUTE = 60
 _WHY_MAX = 120
+_ANSWERS: Mapping[bool | None, str] = {True: "yes", False: "no", None: ""}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,12 +35,15 @@ class MutantSummary:
         by: The run that found it, or else one that says why it was not judged.
         seconds: The time of campaigns up to the end of ``by``; None if that is not known.
         runs: The number of runs.
+        replication_test: Whether a run broke the rule of Kafka's own test; None if that is not
+            known of any.
     """
 
     detection: Detection | None = None
     by: MutantFinding | None = None
     seconds: float | None = None
     runs: int = 0
+    replication_test: bool | None = None
 
 
 def summary(findings: Sequence[MutantFinding]) -> MutantSummary:
@@ -53,6 +59,7 @@ def summary(findings: Sequence[MutantFinding]) -> MutantSummary:
                     by=one,
                     seconds=sum(known) if len(known) == number else None,
                     runs=len(findings),
+                    replication_test=_broken([run.replication_test for run in findings]),
                 )
     return MutantSummary()
 
@@ -77,7 +84,8 @@ def page(
         "",
         *_score(mutants, summaries),
         "",
-        "| mutant | kind | guarantee | result |\n| --- | --- | --- | --- |",
+        "| mutant | broken guarantee, or the result | seed | min | `replication_test` |",
+        "| --- | --- | ---: | ---: | --- |",
         *(_row(mutant, summaries[name]) for name, mutant in mutants.items()),
     ]
     return "\n".join(parts) + "\n"
@@ -90,13 +98,18 @@ def words(found: MutantSummary) -> str:
             return NOT_RUN
         case Detection.FOUND:
             assert found.by is not None
-            after = "" if found.seconds is None else f", after {_minutes(found.seconds)}"
-            return f"**found** ({found.by.guarantee}, seed {found.by.seed}{after})"
+            minutes = None if found.seconds is None else found.seconds / _SECONDS_A_MINUTE
+            after = "" if minutes is None else f", after {minutes:.0f} min"
+            return f"found ({found.by.guarantee}, seed {found.by.seed}{after})"
         case Detection.INCONCLUSIVE:
             assert found.by is not None
             return f"inconclusive in {found.runs}: {_plain(found.by.why)}"
         case other:
             return f"{other.value} in {found.runs}"
+
+
+def _broken(answers: Sequence[bool | None]) -> bool | None:
+    return True if True in answers else False if False in answers else None
 
 
 def _versions(unmutated: Mapping[str, Sequence[MutantFinding]]) -> str:
@@ -110,7 +123,8 @@ def _sound(found: Sequence[MutantFinding]) -> str:
         return f"{words(result)}: no find counts"
     if result.detection is Detection.NOT_FOUND:
         held = sum(one.detection is Detection.NOT_FOUND for one in found)
-        return f"every guarantee held in {held} of {result.runs}"
+        test = _ANSWERS[result.replication_test] or "not known"
+        return f"every guarantee held in {held} of {result.runs}; `replication_test`: {test}"
     return words(result)
 
 
@@ -136,12 +150,12 @@ def _score(
 
 
 def _row(mutant: KafkaMutant, found: MutantSummary) -> str:
-    cells = (f"`{mutant.name}`", mutant.kind.value, mutant.guarantee, words(found))
+    result, seed, minutes = words(found), "", ""
+    if found.detection is Detection.FOUND and found.by is not None:
+        result, seed = f"**{found.by.guarantee}**", str(found.by.seed)
+        minutes = "" if found.seconds is None else f"{found.seconds / _SECONDS_A_MINUTE:.0f}"
+    cells = (f"`{mutant.name}`", result, seed, minutes, _ANSWERS[found.replication_test])
     return f"| {' | '.join(cells)} |"
-
-
-def _minutes(seconds: float) -> str:
-    return f"{seconds / _SECONDS_A_MINUTE:.0f} min"
 
 
 def _plain(text: str) -> str:

@@ -9,7 +9,7 @@ import hashlib
 import re
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 
@@ -23,6 +23,7 @@ from ackproof.harness.campaign.model.values import format_ms
 from ackproof.harness.mutants.catalogue import KafkaMutant, write_agent
 from ackproof.harness.report.document import VerdictDocument
 from ackproof.harness.subprocesses import CachedRun, ChildProcesses, last_words
+from ackproof.history.cell import Value
 from ackproof.history.storage import write_text
 from ackproof.infra.systems.kafka.product import AGENT
 
@@ -31,6 +32,13 @@ UNMUTATED = "unmutated"
 
 _CRASHES = frozenset({"servers-stay-up"})
 """Guarantees whose violation is no find: a broker that ends says nothing of what it would lose."""
+_OF_REPLICATION_TEST: Mapping[str, Value] = {
+    "acks": "all",
+    "min.insync.replicas": 2,
+    "unclean.leader.election.enable": False,
+}
+_RULE_FAILED = "org.jboss.byteman.rule.exception."
+"""The package of the exceptions of rules that do not fit the release, or fail when they act."""
 _DIGEST = 8
 _CHUNK = 1 << 20
 
@@ -59,6 +67,8 @@ class MutantFinding:
         why: The observation, or the reason why the run is inconclusive.
         seconds: The time from the beginning of the run to its end, without the check.
         effective_on: The servers on which the mutant took effect.
+        replication_test: Whether the rule of Kafka's own test is broken in the same run
+            (:func:`breaks_replication_test`).
         version: The version of Ackproof.
     """
 
@@ -69,6 +79,7 @@ class MutantFinding:
     why: str = ""
     seconds: float | None = None
     effective_on: tuple[str, ...] = ()
+    replication_test: bool | None = None
     version: str = ""
 
 
@@ -99,6 +110,7 @@ def judge(
         why=why,
         seconds=result.duration_s,
         effective_on=tuple(effective_on),
+        replication_test=breaks_replication_test(result),
         version=result.versions.ackproof or "",
     )
 
@@ -123,16 +135,39 @@ def _detection(
     return Detection.INCONCLUSIVE, reasons[0]
 
 
+def breaks_replication_test(result: VerdictDocument) -> bool | None:
+    """Return whether a run breaks the rule by which Kafka judges its own replication.
+
+    Each acknowledged record must be consumed, and with an idempotent producer only once
+    (``validate_delivery`` in ``tests/kafkatest/utils/util.py``, used by ``replication_test.py``).
+    Only cells count that have the settings of that test: ``acks=all``, ``min.insync.replicas=2``
+    and no unclean election. Return None without such a cell, or if its records are not known.
+    """
+    counts: list[int | None] = []
+    for cell in result.cells:
+        own = cell.model_extra or {}
+        if all(own.get(name) == value for name, value in _OF_REPLICATION_TEST.items()):
+            counts.append(cell.lost)
+            if own.get("enable.idempotence"):
+                counts.append(cell.duplicated)
+    if any(counts):
+        return True
+    return None if not counts or None in counts else False
+
+
 def _failed(result: VerdictDocument) -> bool:
     """Return whether a run did not come to its end, for example because no server started."""
     return not result.runs or any(run.infrastructure_failed for run in result.runs)
 
 
-def effective_servers(mutant: KafkaMutant, directory: Path) -> Iterator[str]:
-    """Yield the servers of a result that logged that the mutant took effect, sorted."""
-    line = mutant.announcement.encode()
+def effective_servers(mutant: KafkaMutant, directory: Path) -> Sequence[str]:
+    """Return the servers of a result that logged that the mutant took effect, sorted."""
+    return list(_servers_that_logged(mutant.announcement, directory))
+
+
+def _servers_that_logged(text: str, directory: Path) -> Iterator[str]:
     for logs in sorted(directory.glob("runs/*/logs/*/")):
-        if any(_holds(file, line) for file in sorted(logs.glob("*.log"))):
+        if any(_holds(file, text.encode()) for file in sorted(logs.glob("*.log"))):
             yield logs.name
 
 
@@ -223,8 +258,11 @@ class MutantRuns:
         if not once.carry_out(children) or (result := once.result) is None:
             why = last_words(once.output)
             return MutantFinding(seed=seed, detection=Detection.INCONCLUSIVE, why=why)
-        servers = [] if mutant is None else list(effective_servers(mutant, once.directory))
+        servers = () if mutant is None else effective_servers(mutant, once.directory)
         finding = judge(mutant, seed, result, servers)
+        if failed := list(_servers_that_logged(_RULE_FAILED, once.directory)):
+            why = f"a rule failed on {', '.join(failed)}: what was broken is not the mutant's doing"
+            finding = replace(finding, detection=Detection.INCONCLUSIVE, why=why)
         write_text(kept, _FINDING.dump_json(finding, indent=2).decode() + "\n")
         if finding.detection in (Detection.NOT_FOUND, Detection.NO_EFFECT):
             shutil.rmtree(once.directory, ignore_errors=True)
@@ -249,7 +287,7 @@ class MutantRuns:
         )
         if not once.carry_out(children) or (result := once.result) is None or _failed(result):
             return None
-        return {one.name: list(effective_servers(one, once.directory)) for one in mutants}
+        return {one.name: effective_servers(one, once.directory) for one in mutants}
 
     @property
     def _release(self) -> str:

@@ -26,9 +26,11 @@ from ackproof.harness.mutants.runs import (
     Detection,
     MutantFinding,
     MutantRuns,
+    breaks_replication_test,
     effective_servers,
 )
 from ackproof.harness.report import verdict
+from ackproof.harness.report.document import VerdictDocument
 from ackproof.harness.subprocesses import ChildProcesses
 from ackproof.infra.systems.kafka.programs import agent_in
 from tests.support.builders.results import cell_result, guarantee
@@ -198,7 +200,16 @@ def test_effect_is_seen_across_the_boundary_of_two_reads(
     log = tmp_path / "runs" / "1" / "logs" / "controller-1" / "controller-1.log"
     log.parent.mkdir(parents=True)
     log.write_text("x" * ((1 << 20) - 10) + mutant.announcement + "\n", encoding="utf-8")
-    assert list(effective_servers(mutant, tmp_path)) == ["controller-1"]
+    assert effective_servers(mutant, tmp_path) == ["controller-1"]
+
+
+def test_find_of_a_rule_that_failed_does_not_count(runs: MutantRuns, mutant: KafkaMutant) -> None:
+    place = was_run(runs, mutant, broken=[LOSS])
+    with (place / "runs" / "1" / "logs" / "broker-2" / "broker-2.log").open("a") as log:
+        log.write("org.jboss.byteman.rule.exception.ExecuteException: no such field\n")
+    finding = runs.carry_out(mutant, runs.campaign(mutant), 1, ChildProcesses())
+    assert finding.detection is Detection.INCONCLUSIVE
+    assert finding.why.startswith("a rule failed on broker-2")
 
 
 def test_changed_rule_or_campaign_is_run_again(
@@ -224,6 +235,36 @@ def test_faults_last_as_long_as_asked(runs: MutantRuns, mutant: KafkaMutant) -> 
     assert "order: listed" in text
 
 
+STRICT = {"acks": "all", "min.insync.replicas": 2, "unclean.leader.election.enable": False}
+IDEMPOTENT = {**STRICT, "enable.idempotence": True}
+
+
+@pytest.mark.parametrize(
+    ("settings", "counts", "expected"),
+    [
+        (STRICT, {"lost": 1}, True),
+        (STRICT, {"lost": 0, "duplicated": 3}, False),
+        (IDEMPOTENT, {"lost": 0, "duplicated": 3}, True),
+        (IDEMPOTENT, {"lost": 0}, False),
+        (IDEMPOTENT, {"lost": None}, None),
+        (IDEMPOTENT, {"lost": None, "duplicated": 3}, True),
+        ({**STRICT, "min.insync.replicas": 1}, {"lost": 1}, None),
+        ({**STRICT, "acks": "1"}, {"lost": 1}, None),
+        ({**STRICT, "unclean.leader.election.enable": True}, {"lost": 1}, None),
+    ],
+)
+def test_rule_of_replication_test_counts_its_own_settings_alone(
+    settings: dict[str, Any], counts: dict[str, int | None], expected: bool | None
+) -> None:
+    cell = cell_result(settings=settings, **counts)
+    run = RunResult(number=1, clock_bound_ns=0, infrastructure_failed=False, cluster={})
+    checked = CampaignResult(
+        verdict=Verdict.PASS, cells=(cell,), anomalies={}, findings=(), runs=(run,)
+    )
+    written = verdict.to_document({"name": "c", "seed": 1}, checked)
+    assert breaks_replication_test(VerdictDocument.model_validate(written)) is expected
+
+
 # --- page -------------------------------------------------------------------------------------
 
 
@@ -239,7 +280,7 @@ def test_time_to_find_includes_the_runs_before() -> None:
             finding(3, Detection.FOUND, guarantee="commits-kept"),
         ]
     )
-    assert words(found) == "**found** (commits-kept, seed 3, after 15 min)"
+    assert words(found) == "found (commits-kept, seed 3, after 15 min)"
 
 
 @pytest.mark.parametrize(
@@ -257,21 +298,22 @@ def test_mutant_that_is_not_found_says_why(detections: list[Detection], says: st
 
 
 def test_page_counts_only_judged_mutants_by_time(mutant: KafkaMutant) -> None:
-    found = summary([finding(1, Detection.FOUND, guarantee="commits-kept", version="1.2")])
+    seen = finding(1, Detection.FOUND, guarantee="commits-kept", replication_test=True)
+    found = summary([seen])
     without = summary([finding(1, Detection.NO_EFFECT)])
     mutants = {"seen": replace(mutant, name="seen"), mutant.name: mutant}
     text = page(
         "kafka:4.4.0, `c`",
-        {"c": [finding(1, Detection.NOT_FOUND, version="1.2")]},
+        {"c": [finding(1, Detection.NOT_FOUND, version="1.2", replication_test=False)]},
         mutants,
         {"seen": found, mutant.name: without},
     )
     assert "kafka:4.4.0, `c`. Ackproof 1.2." in text
-    assert "- Unmutated, `c`: every guarantee held in 1 of 1" in text
+    assert "- Unmutated, `c`: every guarantee held in 1 of 1; `replication_test`: no\n" in text
     assert "| planted | 2 | 1 | 1 | 1 | 1 | 1 | 1 | 1 | 1 |" in text
     assert "| fix taken back | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 |" in text
-    assert "| `seen` | planted | no-acked-record-lost | **found** (commits-kept, seed 1," in text
-    assert "| `nothing-kept` | planted | no-acked-record-lost | no effect in 1 |" in text
+    assert "| `seen` | **commits-kept** | 1 | 5 | yes |" in text
+    assert "| `nothing-kept` | no effect in 1 |  |  |  |" in text
 
 
 def test_find_on_the_unmutated_release_makes_no_find_count(mutant: KafkaMutant) -> None:
