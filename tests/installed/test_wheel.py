@@ -46,6 +46,7 @@ def test_wheel_has_one_package(wheel: Path) -> None:
         "ackproof/campaigns/known-losses/stories.yaml",
         "ackproof/harness/campaign/docs/template.yaml",
         "ackproof/harness/campaign/plan/stories.yaml",
+        "ackproof/harness/mutants/kafka/isr-joined-at-once.btm",
         "ackproof/harness/report/axis/axis.css",
         "ackproof/harness/report/axis/axis.js",
         "ackproof/harness/report/axis/uplot/LICENSE",
