@@ -13,6 +13,7 @@ from ackproof.harness.campaign.model.campaign import Campaign
 from ackproof.harness.campaign.model.clusters import ClusterSpec
 from ackproof.harness.campaign.model.external import described
 from ackproof.harness.campaign.plan.context import CampaignTimings
+from ackproof.harness.campaign.plan.needs import faults_of
 from ackproof.harness.campaign.plan.runs import RunPlan
 from ackproof.harness.campaign.problems.external import IN_FORCE
 from ackproof.harness.exit_status import ConfirmationNeeded
@@ -36,6 +37,7 @@ from ackproof.infra.systems.external.probes import CLEANUP, SurveyedCluster, sur
 from ackproof.infra.systems.external.reachability import why_silent, why_unreadable
 from ackproof.infra.systems.external.system import ExternalSystem, metadata_of
 from ackproof.infra.systems.product import KAFKA
+from ackproof.nemesis.network.cuts import ISOLATE, MINORITY
 
 KEPT: Mapping[str, str] = {
     "retention.ms": "-1",
@@ -45,6 +47,8 @@ KEPT: Mapping[str, str] = {
 as lost."""
 _METADATA_WITHIN_S = 30.0
 _RELEASE = "cluster.external.controllers.release"
+_FROM_ALL = frozenset({ISOLATE.name, MINORITY.name})
+"""Faults that cut brokers off from all other servers."""
 _STATE = "XDG_STATE_HOME"
 _SESSIONS = ("broker.session.timeout.ms", "zookeeper.session.timeout.ms")
 
@@ -107,6 +111,11 @@ def doings(cluster: ClusterSpec) -> Iterator[str]:
         yield (
             f"{name}, beside its process on {login.user}@{login}: the agent in {DIRECTORY}, as "
             "root, removed at the end"
+        )
+    if described.hosts:
+        yield (
+            "for the faults of the timeline, agents drop or delay packets by nft and tc, limit the "
+            "brokers' control groups, and fill the disks of their logs"
         )
     if not described.handles:
         yield "controls no broker"
@@ -173,6 +182,7 @@ def ask(
         _read_metadata(described, described.controllers, found.cluster_id, tell)
     yield from _differences(cluster, described, found)
     yield from _compacting(campaign, found)
+    yield from _still_connected(campaign, found)
 
 
 def _read_metadata(
@@ -225,6 +235,19 @@ def _compacting(campaign: Campaign, found: SurveyedCluster) -> Iterator[Problem]
             "as lost: set cells.topic.cleanup.policy: delete"
         )
         yield Problem(field="cells.topic", reason=reason)
+
+
+def _still_connected(campaign: Campaign, found: SurveyedCluster) -> Iterator[Problem]:
+    """Yield each fault that would cut brokers off from all other servers, but leave them connected
+    with the servers that keep the metadata."""
+    for index, entry in enumerate(campaign.faults if found.keepers_apart else ()):
+        for fault in _FROM_ALL & set(faults_of(entry)):
+            reason = (
+                f"{fault} cuts brokers off from all servers, but this cluster's metadata is kept "
+                "by servers that are no brokers, and have no agent; use cut, halves or bridge, "
+                "which treat links between brokers"
+            )
+            yield Problem(field=f"faults[{index}]", reason=reason)
 
 
 def _noted(described: DescribedCluster) -> Path:

@@ -253,10 +253,12 @@ def registered(injection: Injection, brokers: Sequence[str], renewed: Iterable[s
 
     Those in ``renewed`` must hold them by another session than when the fault struck. A broker that
     was killed and restarted within its session timeout is still registered by the dead process.
-    That registration vanishes when the session expires.
+    That registration vanishes when the session expires. Of a server that was not deployed here, no
+    session is known.
     """
     before = sessions_before(injection)
-    of_the_dead = {injection.cluster.server(name).id for name in renewed}
+    servers = map(injection.cluster.server, renewed)
+    of_the_dead = {server.id for server in servers if server.distant is None}
 
     def seen(view: ClusterView, broker: int) -> Seen:
         holder = view.brokers.get(broker)

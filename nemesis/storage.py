@@ -524,6 +524,7 @@ DISK_FULL = StorageFault(
     parameters=DiskFailureParameters,
     makes=_failing("full"),
     bite=[observe_refusals],
+    needs=frozenset({Capability.SIGNALS, Capability.FILL_DISKS}),
     full_effect_ms=noticed_ms,
 )
 DISK_FAILURE = StorageFault(

@@ -8,11 +8,11 @@ import hashlib
 import shutil
 import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NoReturn, Protocol
 
-from ackproof.harness.campaign.model.clusters import ClusterSpec
+from ackproof.harness.campaign.model.clusters import ClusterSpec, ClusterSweep
 from ackproof.harness.campaign.model.external import described
 from ackproof.harness.interruption import SIGNALS
 from ackproof.history.cell import LIBRDKAFKA, as_text
@@ -26,7 +26,7 @@ from ackproof.infra.backends.kubernetes import manifests as kubernetes_manifests
 from ackproof.infra.backends.local import enter as local_enter
 from ackproof.infra.backends.localhost import CAPABILITIES, LocalhostBackend
 from ackproof.infra.backends.ssh import inventory, libraries
-from ackproof.infra.backends.ssh.inventory import Inventory
+from ackproof.infra.backends.ssh.inventory import BrokerHost, Inventory
 from ackproof.infra.clients import programs as client_programs
 from ackproof.infra.machine.registry import EntryKind
 from ackproof.infra.node.capability_probes import TRIALS
@@ -47,12 +47,13 @@ def client_nodes(cluster: ClusterSpec) -> tuple[str, ...]:
 
 _BY_NFT = (Capability.CUT_LINKS, Capability.LOSSY_LINKS, Capability.RESET_LINKS)
 _BY_TC = (Capability.NARROW_LINKS, Capability.SLOW_LINKS)
+_DISKS = (Capability.LOSE_UNSYNCED_WRITES, Capability.FILL_DISKS)
 _LIMITS = (Capability.LIMIT_CPU, Capability.LIMIT_MEMORY)
 _ON_MACHINES = {
     **dict.fromkeys(_BY_NFT, "nft works"),
     **dict.fromkeys(_BY_TC, "nft and tc work"),
     **dict.fromkeys(_LIMITS, "control groups are available, and Ackproof runs as root"),
-    Capability.LOSE_UNSYNCED_WRITES: "ext4 can be mounted from a file, and Ackproof runs as root",
+    **dict.fromkeys(_DISKS, "ext4 can be mounted from a file, and Ackproof runs as root"),
     Capability.SLOW_DISKS: "the kernel throttles block devices, and Ackproof runs as root",
     Capability.FAKE_CLOCKS: "libfaketime is installed",
 }
@@ -63,7 +64,7 @@ _ON_HOSTS = {
 _IN_CONTAINERS = {
     **dict.fromkeys((*_BY_NFT, *_BY_TC), "the kernel supports it"),
     **dict.fromkeys(_LIMITS, "the engine's kernel supports it"),
-    Capability.LOSE_UNSYNCED_WRITES: "ext4 can be mounted from a file, and Ackproof runs as root",
+    **dict.fromkeys(_DISKS, "ext4 can be mounted from a file, and Ackproof runs as root"),
 }
 _NEVER_IN_CONTAINERS = {Capability.SLOW_DISKS: "/sys is read-only there"}
 _IN_PODS = {
@@ -71,9 +72,7 @@ _IN_PODS = {
         (*_BY_NFT, *_BY_TC),
         "the cluster admits pods with NET_ADMIN, and the kernels of its nodes support it",
     ),
-    Capability.LOSE_UNSYNCED_WRITES: (
-        "the cluster admits privileged pods, which can mount ext4 from a file"
-    ),
+    **dict.fromkeys(_DISKS, "the cluster admits privileged pods, which can mount ext4 from a file"),
 }
 _NEVER_HERE = dict.fromkeys(
     set(Capability) - CAPABILITIES, "on an external cluster, Ackproof controls processes only"
@@ -194,14 +193,24 @@ def run_name(results: Path) -> str:
     return hashlib.sha256(str(results.absolute()).encode()).hexdigest()[:16]
 
 
+def _hosts_of_brokers(cluster: ClusterSpec) -> Mapping[str, BrokerHost]:
+    """Return the hosts of an external cluster's brokers beside which the agent is put."""
+    external = cluster.external
+    return {} if external is None else described(external, cluster.brokers).hosts
+
+
 def _here(site: BackendContext, scratch: Path, results: Path) -> Backend:
-    external = site.cluster.external
-    hosts = {} if external is None else described(external, site.cluster.brokers).hosts
-    if not hosts:
+    if not (hosts := _hosts_of_brokers(site.cluster)):
         return LocalhostBackend(scratch)
     from ackproof.infra.backends.ssh.attachment import Attachments
 
     return LocalhostBackend(scratch, Attachments(hosts, run_name(results)))
+
+
+def _beside_brokers(site: BackendContext) -> frozenset[Capability]:
+    from ackproof.infra.backends.ssh.attachment import survey
+
+    return survey(_hosts_of_brokers(site.cluster), site.tell)
 
 
 def _on_this_machine(site: BackendContext) -> frozenset[Capability]:
@@ -305,6 +314,33 @@ BACKENDS: Mapping[str, BackendKind] = {
         never=_NEVER_HERE,
     ),
 }
+
+
+BESIDE_BROKERS = replace(
+    BACKENDS[HERE],
+    capabilities=_beside_brokers,
+    never={
+        Capability.LOSE_UNSYNCED_WRITES: "it needs disks that Ackproof makes",
+        Capability.SLOW_DISKS: "it would slow down everything on the disk",
+        Capability.FAKE_CLOCKS: "Ackproof does not start the brokers",
+        Capability.FURTHER_NODES: "Ackproof does not deploy the brokers",
+    },
+    where={
+        **dict.fromkeys(_BY_NFT, "the agent is beside the brokers, and nft works there"),
+        **dict.fromkeys(_BY_TC, "the agent is beside the brokers, and nft and tc work there"),
+        **dict.fromkeys(
+            _LIMITS, "the agent is beside the brokers, each in a control group of its own"
+        ),
+        Capability.FILL_DISKS: "the agent is beside the brokers",
+    },
+)
+"""The place of an external cluster with agents beside its brokers: the backend here, and more."""
+
+
+def place_of(cluster: ClusterSpec | ClusterSweep) -> BackendKind:
+    """Return the backend on which a cluster runs."""
+    beside = cluster.external is not None and cluster.external.agent
+    return BESIDE_BROKERS if beside else BACKENDS[cluster.backend]
 
 
 def make(cluster: ClusterSpec, backend: Backend) -> System:

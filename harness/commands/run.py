@@ -18,6 +18,7 @@ from ackproof.harness.campaign.backends import (
     SSH,
     BackendContext,
     go_inside,
+    place_of,
     require_inventory,
 )
 from ackproof.harness.campaign.model.campaign import Campaign
@@ -223,8 +224,8 @@ def run(
             _tell_doings(kept)
             return
         readers = live.sockets(watch, metrics_port, metrics_address)
+        _check_cluster(kept, file, yes=meant)
         campaign = _placed(campaign, file, frozenset(accepted), skip_refused)
-        _check_cluster(campaign, file, yes=meant)
         clock = SystemClock()
         places.require_writable(out or places.RESULTS)
         require(campaign, out or places.RESULTS)
@@ -340,7 +341,7 @@ def _placeable(campaign: Campaign, file: CampaignFile, skip_refused: bool) -> Ca
     asked. Raises DocumentRefused."""
     file.refuse(without_hosts(campaign))
     file.refuse(elsewhere(campaign))
-    able = frozenset(Capability) - BACKENDS[campaign.cluster.backend].never.keys()
+    able = frozenset(Capability) - place_of(campaign.cluster).never.keys()
     kept = without_refused(campaign, able) if skip_refused else campaign
     file.refuse(nothing_left(campaign, kept))
     file.refuse(never_offered(kept))
@@ -357,7 +358,7 @@ def _placed(
     Raises InfraError if the backend does not work here, and CampaignRefused if it lacks a
     capability that the campaign needs.
     """
-    place = BACKENDS[campaign.cluster.backend]
+    place = place_of(campaign.cluster)
     if obstacle := place.obstacle():
         raise InfraError(obstacle)
     cluster = campaign.cluster

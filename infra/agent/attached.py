@@ -1,29 +1,173 @@
-"""A server that ran on this machine before the agent came, and whose process is not the agent's."""
+"""A server that ran on this machine before the agent came: its process is not the agent's.
 
+The process is found by the port at which it listens. Each change is first noted in a file in the
+directory of the run's claim, with its undoing. :func:`restore` undoes all of them, whatever becomes
+of the agent.
+"""
+
+import contextlib
+import json
+import os
 import re
+from collections.abc import Iterator
 from typing import Any
 
-from ackproof.infra.agent import privilege
-from ackproof.infra.agent.stat import stat
+from ackproof.infra.agent import cgroups, disks, privilege
+from ackproof.infra.agent.stat import children, stat
 from ackproof.infra.agent.wire import RefusedByNode
 
 _PID = re.compile(r"\bpid=(\d+)")
+_CHANGES = "changes.jsonl"
+_FILLER = ".ackproof-filler"
+_PROBE = ".ackproof-probe"
+"""Files in a log directory. Kafka takes no notice of files there, but of directories."""
+_NAMED_MAX = 5
 
 
-def listener(port: int) -> dict[str, Any]:
-    """Return the process that listens on a TCP port: its ``pid``, its ``start`` in clock ticks
-    since boot, and its ``program``.
+def listener(port: int) -> int | None:
+    """Return the process that listens on a TCP port, or None if there is none.
 
-    Raises Refused unless it is exactly one process.
+    Raises Refused if there are several.
     """
     found = _PID.findall(privilege.as_root(["ss", "-Hltnp", f"sport = :{port:d}"]))
     pids = {int(pid) for pid in found}
-    if not pids:
-        raise RefusedByNode(f"no process listens on port {port}")
     if len(pids) > 1:
         named = ", ".join(map(str, sorted(pids)))
         raise RefusedByNode(f"several processes listen on port {port}: {named}")
-    (pid,) = pids
-    with open(f"/proc/{pid}/comm", encoding="utf-8", errors="replace") as file:
-        program = file.read().strip()
-    return {"pid": pid, "start": stat(pid).start, "program": program}
+    return next(iter(pids), None)
+
+
+def _server(port: int) -> int:
+    pid = listener(port)
+    if pid is None:
+        raise RefusedByNode(f"no process listens on port {port}")
+    return pid
+
+
+def restore(directory: str) -> None:
+    """Undo every change that is noted in ``directory``, the last one first. Idempotent."""
+    try:
+        with open(os.path.join(directory, _CHANGES), encoding="utf-8") as file:
+            lines = file.read().splitlines()
+    except FileNotFoundError:
+        return
+    for line in reversed(lines):
+        _undo(json.loads(line))
+
+
+def _note(change: dict[str, Any]) -> None:
+    with open(_CHANGES, "a", encoding="utf-8") as file:
+        file.write(json.dumps(change) + "\n")
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _undo(change: dict[str, Any]) -> None:
+    """Undo a change. What it changed may be gone: a control group ends with its unit."""
+    with contextlib.suppress(FileNotFoundError):
+        if "remove" in change:
+            os.unlink(change["remove"])
+        else:
+            cgroups.restore(change["restore"])
+
+
+# --- room on the disk of its logs -----------------------------------------------------------------
+
+
+def fill(directory: str) -> None:
+    """Take all the room that is left on the disk of a log directory. Idempotent."""
+    path = os.path.join(directory, _FILLER)
+    _note({"remove": path})
+    disks.take_room(path)
+
+
+def empty(directory: str) -> None:
+    """Undo :func:`fill`. Idempotent."""
+    _undo({"remove": os.path.join(directory, _FILLER)})
+
+
+def refuses_writes(directory: str) -> str | None:
+    """Return the error with which a synced write fails there, see ``disks.refuses_writes``."""
+    return disks.refusal(os.path.join(directory, _PROBE))
+
+
+# --- limits ---------------------------------------------------------------------------------------
+#
+# The limit is that of the control group in which the server is, which must hold nothing else. With
+# systemd it is that of its unit.
+
+
+class _Limit:
+    """A limit in force: the group, what the kernel had counted before, and the former settings."""
+
+    def __init__(self, group: cgroups.ForeignGroup) -> None:
+        self.group = group
+        self.before = group.counters()
+        self.settings = group.settings()
+
+
+_limits: dict[str, _Limit] = {}
+"""The limits in force, by controller."""
+
+
+def limit_obstacle(what: str) -> str | None:
+    """Return why no process can be limited here, or None if one in a group of its own can. Nothing
+    is changed."""
+    try:
+        cgroups.hierarchy_of(what)
+    except RefusedByNode as refused:
+        return str(refused)
+    return None
+
+
+def limit(port: int, what: str, amount: int) -> None:
+    """Limit a controller of the server's own control group. Idempotent.
+
+    Args:
+        amount: For CPU, microseconds in each tenth of a second; for memory, bytes beyond what the
+            group has now.
+
+    Raises Refused if the group holds other processes, too.
+    """
+    if what in _limits:
+        return
+    pid = _server(port)
+    group = cgroups.ForeignGroup(pid, what)
+    if others := group.members() - {*_parents(pid), *_family(pid)}:
+        named = ", ".join(map(str, sorted(others)[:_NAMED_MAX]))
+        raise RefusedByNode(f"its control group {group.path} has other processes, too: {named}")
+    new = _Limit(group)
+    _note({"restore": new.settings})
+    _limits[what] = new
+    group.limit(amount)
+
+
+def lift(what: str) -> None:
+    """Undo :func:`limit`. Idempotent."""
+    if (limited := _limits.pop(what, None)) is not None:
+        _undo({"restore": limited.settings})
+
+
+def counted(what: str) -> dict[str, int]:
+    """Return what the kernel has counted since the limit was set; empty without a limit.
+
+    A group ends with its unit, and the limit with it.
+    """
+    if what not in _limits:
+        return {}
+    with contextlib.suppress(FileNotFoundError):
+        now = _limits[what].group.counters()
+        return {name: value - _limits[what].before.get(name, 0) for name, value in now.items()}
+    return {}
+
+
+def _parents(pid: int) -> Iterator[int]:
+    """Yield the processes that started this one. A unit may begin with a shell that waits."""
+    while (pid := stat(pid).parent) > 0:
+        yield pid
+
+
+def _family(pid: int) -> Iterator[int]:
+    yield pid
+    for child in children(pid):
+        yield from _family(child)

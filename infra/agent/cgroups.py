@@ -16,7 +16,7 @@ A group belongs to the run in its name (``ACKPROOF_RUN``). When all processes of
 
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -53,8 +53,8 @@ def obstacle(what: str) -> str | None:
     """
     group = f"{_PREFIX}trial-{_OURS.removeprefix(_PREFIX)}"
     try:
-        _make(_hierarchy(what), group, what, 1 << 20)
-        _remove(f"{_hierarchy(what).top}/{group}")
+        _make(hierarchy_of(what), group, what, 1 << 20)
+        _remove(f"{hierarchy_of(what).top}/{group}")
     except (RefusedByNode, OSError) as error:
         return str(error)
     return None
@@ -68,7 +68,7 @@ def limit(what: str, amount: int, pids: Iterable[int]) -> None:
 
     Raises Refused or OSError if the limit cannot be set.
     """
-    hierarchy = _hierarchy(what)
+    hierarchy = hierarchy_of(what)
     if hierarchy.version == 2 and _limits.keys() - {what}:
         # In version 2 a process is in one group for all controllers. With a group for each limit,
         # the second would take the process out of the first.
@@ -89,13 +89,13 @@ def adopt(pid: int) -> None:
     """
     for what in tuple(_limits):
         with suppress(OSError, RefusedByNode):
-            _join(_group(_hierarchy(what)), pid)
+            _join(_group(hierarchy_of(what)), pid)
 
 
 def lift(what: str) -> None:
     """Move the processes out of the group, and remove the group. Idempotent."""
     _limits.pop(what, None)
-    hierarchy = _hierarchy(what)
+    hierarchy = hierarchy_of(what)
     group = _group(hierarchy)
     if not os.path.isdir(group):
         return
@@ -112,10 +112,65 @@ def counted(what: str, *, here: bool = False) -> dict[str, int]:
     time waited). Memory has ``hits`` (how often the limit was reached) and ``killed`` (the
     processes killed for it).
     """
-    hierarchy = _hierarchy(what)
+    hierarchy = hierarchy_of(what)
     group = _home(hierarchy, what) if here else _group(hierarchy)
     if not here and (what not in _limits or not os.path.isdir(group)):
         return {}
+    return _counters(hierarchy, group, what)
+
+
+# --- the group of a process that is not the agent's -----------------------------------------------
+
+
+class ForeignGroup:
+    """The control group in which a process is that the agent did not start.
+
+    Raises Refused if the process is in no group of its own below the topmost.
+    """
+
+    def __init__(self, pid: int, what: str) -> None:
+        self._what = what
+        self._hierarchy = hierarchy_of(what)
+        self.path = _group_of(f"/proc/{pid}/cgroup", self._hierarchy, what)
+        if self.path == self._hierarchy.top:
+            raise RefusedByNode(f"process {pid} has no control group of its own: run it as a unit")
+
+    def members(self) -> set[int]:
+        """Return the processes in the group and in the groups below it."""
+        return {pid for group, _, _ in os.walk(self.path) for pid in _members(group)}
+
+    def settings(self) -> dict[str, str]:
+        """Return the present limit: the content of each of its files, by path."""
+        files = _settings(self._hierarchy, self._what, 0)
+        paths = [f"{self.path}/{file}" for file in files]
+        if missing := [path for path in paths if not os.path.exists(path)]:
+            raise RefusedByNode(f"the control group has no {missing[0]}")
+        return {path: _read(path).strip() for path in paths}
+
+    def limit(self, amount: int) -> None:
+        """Limit CPU to ``amount`` microseconds in each tenth of a second, or memory to so many
+        bytes beyond what the group has now."""
+        if self._what == MEMORY:
+            file = "memory.usage_in_bytes" if self._hierarchy.version == 1 else "memory.current"
+            amount += int(_read(f"{self.path}/{file}"))
+        for file, value in _settings(self._hierarchy, self._what, amount).items():
+            _write(f"{self.path}/{file}", str(value))
+
+    def counters(self) -> dict[str, int]:
+        """Return what the kernel has ever counted in the group, named as in :func:`counted`."""
+        return _counters(self._hierarchy, self.path, self._what)
+
+
+def restore(settings: Mapping[str, str]) -> None:
+    """Write former settings of a group back. Raises FileNotFoundError if the group is gone."""
+    for path, text in settings.items():
+        _write(path, text)
+
+
+# --- files of the kernel --------------------------------------------------------------------------
+
+
+def _counters(hierarchy: Hierarchy, group: str, what: str) -> dict[str, int]:
     if what == CPU:
         fields = _fields(f"{group}/cpu.stat")
         waited = fields.get("throttled_usec", fields.get("throttled_time", 0) // 1000)
@@ -136,7 +191,7 @@ def remove(run: str) -> None:
                 _remove(f"{top}/{name}")
 
 
-def _hierarchy(what: str) -> Hierarchy:
+def hierarchy_of(what: str) -> Hierarchy:
     """Return the hierarchy of a controller. Raises Refused if none is mounted."""
     found = next(_hierarchies(what), None)
     if found is None:
@@ -160,14 +215,19 @@ def _make(hierarchy: Hierarchy, name: str, what: str, amount: int) -> None:
     group = f"{hierarchy.top}/{name}"
     if not os.path.isdir(group):
         _as_we_may(lambda: os.mkdir(group), "mkdir", group)
+    for file, value in _settings(hierarchy, what, amount).items():
+        _write(f"{group}/{file}", str(value))
+
+
+def _settings(hierarchy: Hierarchy, what: str, amount: int) -> dict[str, object]:
+    """Return the content of each file of a group that sets a limit, by the file's name."""
     settings: dict[tuple[int, str], dict[str, object]] = {
         (1, CPU): {"cpu.cfs_period_us": _PERIOD_US, "cpu.cfs_quota_us": amount},
         (1, MEMORY): {"memory.limit_in_bytes": amount},
         (2, CPU): {"cpu.max": f"{amount} {_PERIOD_US}"},
         (2, MEMORY): {"memory.max": amount},
     }
-    for file, value in settings[hierarchy.version, what].items():
-        _write(f"{group}/{file}", str(value))
+    return settings[hierarchy.version, what]
 
 
 def _remove(group: str) -> None:
@@ -193,7 +253,11 @@ def _group(hierarchy: Hierarchy) -> str:
 def _home(hierarchy: Hierarchy, what: str) -> str:
     """Return the group of the agent and of what it starts, or the topmost if that is not
     visible."""
-    with open("/proc/self/cgroup", encoding="utf-8") as groups:
+    return _group_of("/proc/self/cgroup", hierarchy, what)
+
+
+def _group_of(listing: str, hierarchy: Hierarchy, what: str) -> str:
+    with open(listing, encoding="utf-8") as groups:
         for line in groups:
             _, controllers, path = line.rstrip("\n").split(":", 2)
             ours = what in controllers.split(",") if hierarchy.version == 1 else not controllers

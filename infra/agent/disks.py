@@ -152,10 +152,16 @@ def restore(path: str) -> None:
 
 def fill(path: str) -> None:
     """Take all the room that is left. Idempotent; :func:`empty` undoes it."""
-    filler = os.open(os.path.join(path, _FILLER), os.O_RDWR | os.O_CREAT, 0o600)
+    take_room(os.path.join(path, _FILLER))
+
+
+def take_room(path: str) -> None:
+    """Let the file ``path`` take all the room that is left on its disk. Idempotent."""
+    filler = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         size = os.fstat(filler).st_size
-        piece = os.statvfs(path).f_bavail * os.statvfs(path).f_bsize
+        room = os.fstatvfs(filler)
+        piece = room.f_bavail * room.f_bsize
         while piece >= _PIECE_MIN:
             try:
                 os.posix_fallocate(filler, size, piece)
@@ -181,8 +187,14 @@ def refuses_writes(path: str) -> str | None:
 
     Return None if the write succeeds.
     """
+    return refusal(os.path.join(path, _PROBE))
+
+
+def refusal(probe: str) -> str | None:
+    """Return the error with which a synced write to files that begin with ``probe`` fails, or None
+    if it succeeds."""
     try:
-        _probe(path, _PROBE_BYTES)
+        _probe(probe, _PROBE_BYTES)
     except OSError as error:
         return errno.errorcode.get(error.errno or 0, str(error))
     return None
@@ -192,7 +204,7 @@ def seconds_to_write(path: str, size: int) -> float:
     """Return the seconds that it takes to write and sync ``size`` bytes. Raises OSError if that
     fails."""
     begun = time.monotonic()
-    _probe(path, size)
+    _probe(os.path.join(path, _PROBE), size)
     return time.monotonic() - begun
 
 
@@ -204,9 +216,9 @@ def below(directory: str) -> Sequence[str]:
     return [place for place in reversed(places) if place.startswith(within)]
 
 
-def _probe(path: str, size: int) -> None:
+def _probe(beginning: str, size: int) -> None:
     # The name is the thread's own, since several threads may probe at once.
-    probe = os.path.join(path, f"{_PROBE}-{threading.get_ident()}")
+    probe = f"{beginning}-{threading.get_ident()}"
     try:
         file = os.open(probe, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         try:

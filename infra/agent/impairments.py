@@ -5,7 +5,7 @@ The module belongs to the agent, since a node has nothing else.
 
 from typing import Literal, NamedTuple
 
-Kind = Literal["loss", "reset", "reset-open", "narrow", "slow"]
+Kind = Literal["loss", "loss-out", "reset", "reset-open", "narrow", "slow"]
 
 
 class Impairment(NamedTuple):
@@ -13,8 +13,9 @@ class Impairment(NamedTuple):
 
     Attributes:
         kind: The effect. ``loss``: ``amount`` per cent of the packets are dropped silently; the
-            kernel draws each. ``reset``: each packet is answered with a TCP reset, and goes no
-            further. ``reset-open``: the same, only for connections that are open when it begins.
+            kernel draws each. ``loss-out``: the same at the end that sends them. ``reset``: each
+            packet is answered with a TCP reset, and goes no further. ``reset-open``: the same, only
+            for connections that are open when it begins.
             ``narrow``: packets pass at ``amount`` kilobits a second. ``slow``: each packet waits at
             least ``amount`` milliseconds. If the kernel lacks netem, it waits in a queue, which
             makes the link narrow, too.
@@ -36,7 +37,7 @@ class Active(NamedTuple):
 
     Attributes:
         addresses: The peer's addresses. ``loss`` and ``reset`` affect packets from there,
-            ``narrow`` and ``slow`` packets to there.
+            ``loss-out``, ``narrow`` and ``slow`` packets to there.
         number: The number in the names of the counters.
         connections: For ``reset-open``, the peer's address, the peer's port and the own port of
             each TCP connection that was open when it began.

@@ -79,9 +79,11 @@ def _loss(one: Active) -> Iterator[str]:
     """Yield the rules of a loss. The kernel draws each of the ``amount`` per cent of packets."""
     amount = one.impairment.amount
     chance = "" if amount >= 100 else f"numgen random mod 100 < {amount:d} "
-    for match in _matches(one):
-        yield f"add rule {_INCOMING} {match} counter name {one.seen}"
-        yield f"add rule {_INCOMING} {match} {chance}counter name {one.hit} drop"
+    outgoing = one.impairment.kind == "loss-out"
+    chain, end = (_OUTGOING, "daddr") if outgoing else (_INCOMING, "saddr")
+    for match in _matches(one, end):
+        yield f"add rule {chain} {match} counter name {one.seen}"
+        yield f"add rule {chain} {match} {chance}counter name {one.hit} drop"
 
 
 def _reset(one: Active) -> Iterator[str]:
@@ -115,6 +117,7 @@ def _queued(one: Active) -> Iterator[str]:
 
 _RULES = {
     "loss": _loss,
+    "loss-out": _loss,
     "reset": _reset,
     "reset-open": _reset_open,
     "narrow": _queued,
@@ -122,9 +125,12 @@ _RULES = {
 }
 
 
-def _matches(one: Active) -> Iterator[str]:
-    """Yield the matches of the packets affected. A service has its port at one end or the other."""
-    for peer in _peer("saddr", one.addresses):
+def _matches(one: Active, end: str = "saddr") -> Iterator[str]:
+    """Yield the matches of the packets affected, with the peer at one ``end``.
+
+    A service has its port at one end or the other.
+    """
+    for peer in _peer(end, one.addresses):
         if not one.impairment.ports:
             yield peer
             continue

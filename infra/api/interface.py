@@ -189,8 +189,11 @@ class Capability(StrEnum):
     """Give a node disks of its own, which can fail and can forget unsynced data, as a power failure
     does."""
 
+    FILL_DISKS = "fill-disks"
+    """Take all the room that is left on the disks of a server's logs, and give it back."""
+
     SLOW_DISKS = "slow-disks"
-    """Limit the bytes a second that such a disk reads and writes."""
+    """Limit the bytes a second that a node's own disk reads and writes."""
 
     FAKE_CLOCKS = "fake-clocks"
     """Give the servers of a node another time than the true one."""

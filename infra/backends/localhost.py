@@ -1,7 +1,8 @@
 """The backend of this machine as it is, without namespaces, for the clients of an existing cluster.
 
 They use this machine's network. Nothing is cut here, and nothing is deployed. The brokers of the
-cluster may have nodes, too: their own hosts, with an agent beside each broker.
+cluster may have nodes, too: their own hosts, with an agent beside each broker. Links between them
+and the clients are treated there.
 """
 
 import os
@@ -15,7 +16,7 @@ from ackproof.infra.machine.parallel import on_all
 from ackproof.infra.node import this_machine
 from ackproof.infra.node.node import AgentNode
 from ackproof.infra.node.nodes import AgentLinks, Nodes
-from ackproof.infra.node.this_machine import Directories, node_of
+from ackproof.infra.node.this_machine import Directories, addresses_of_interfaces, node_of
 
 if TYPE_CHECKING:
     from ackproof.infra.backends.ssh.attachment import Attachments
@@ -44,8 +45,13 @@ class LocalhostBackend:
         self._directories = Directories(directory)
         self._attachments = attachments
         self._nodes = Nodes(self._make)
-        self.capabilities = CAPABILITIES
         self.links = AgentLinks(self._nodes)
+
+    @property
+    def capabilities(self) -> frozenset[Capability]:
+        if self._attachments is None:
+            return CAPABILITIES
+        return self._attachments.capabilities
 
     def node(self, name: str) -> AgentNode:
         """Return the node of a name. Raises ValueError for an invalid name, InfraError when
@@ -78,4 +84,5 @@ class LocalhostBackend:
         directory = self._directories.make(name)
         # There is no PID namespace whose end would end the agent.
         agent = this_machine.start_agent(name, directory, before=dying_with(os.getpid()))
-        return node_of(agent, _ADDRESS, directory, agent.end)
+        addresses = [_ADDRESS] if self._attachments is None else addresses_of_interfaces()
+        return node_of(agent, addresses, directory, agent.end, impairs=False)

@@ -97,6 +97,11 @@ _US_PER_THOUSANDTH = 100
 """The microseconds in each tenth of a second for a thousandth of a core."""
 
 
+def in_units_of_the_agent(what: LimitedResource, amount: int) -> int:
+    """Return an amount of ``infra.api.capabilities.ResourceLimits`` as the agent takes it."""
+    return amount * _US_PER_THOUSANDTH if what is LimitedResource.CPU else amount
+
+
 class AgentLimits:
     """An ``infra.api.capabilities.ResourceLimits`` by control groups that the agent makes."""
 
@@ -104,8 +109,7 @@ class AgentLimits:
         self._agent = agent
 
     def limit(self, what: LimitedResource, amount: int) -> None:
-        own = amount * _US_PER_THOUSANDTH if what is LimitedResource.CPU else amount
-        self._agent.ask("limit", what=what, amount=own)
+        self._agent.ask("limit", what=what, amount=in_units_of_the_agent(what, amount))
 
     def lift(self, what: LimitedResource) -> None:
         self._agent.ask("lift", what=what)
@@ -234,6 +238,7 @@ class NodeParts:
         artifacts: The paths of the artifacts that it has; None if it sees this machine's files.
         remove: Removes what was made, called once. Raises InfraError if it cannot.
         limits: Limits the resources of its processes; None if the agent does.
+        impairs: Whether links may be impaired there. If not, the other ends do what they can.
     """
 
     name: str
@@ -245,6 +250,7 @@ class NodeParts:
     artifacts: Mapping[Artifact, PurePosixPath] | None
     remove: Callable[[], None]
     limits: ResourceLimits | None = None
+    impairs: bool = True
 
 
 class AgentNode:
@@ -258,7 +264,8 @@ class AgentNode:
         self.directory = made.directory
         self.log_directory = made.directory / "logs"
         self.agent = made.agent
-        self._limits = made.limits or AgentLimits(made.agent)
+        self.impairs = made.impairs
+        self._limits: ResourceLimits = made.limits or AgentLimits(made.agent)
         self._software: Software | None = None
         self._lock = threading.Lock()
         self._processes: list[AgentProcess] = []
@@ -316,6 +323,10 @@ class AgentNode:
         except FileNotFoundError:
             return 0
         return sum(entry["name"] != "" for entry in found)
+
+    def limit_by(self, limits: ResourceLimits) -> None:
+        """Limit resources by other means from now on: the processes are not the agent's."""
+        self._limits = limits
 
     def limit(self, what: LimitedResource, amount: int) -> None:
         self._limits.limit(what, amount)

@@ -57,6 +57,8 @@ def capabilities(
     # Without a place to try it, a capability is not proven. Containers cannot slow a disk, and
     # would seem to before the first of them is made.
     able = {one for one, reasons in tried.items() if {*reasons} == {None}}
+    if Capability.LOSE_UNSYNCED_WRITES in able:
+        able.add(Capability.FILL_DISKS)
     limited = frozenset(LIMITS).intersection(*limits)
     able |= {Capability.FURTHER_NODES} if further else set()
     return limited | able | {Capability.SIGNALS, *(one for one in OF_LINKS if one not in missing)}
@@ -239,11 +241,23 @@ class AgentLinks:
 
     def _ask(self, verb: str, source: Node, target: Node, impairment: Impairment) -> dict[str, int]:
         """Ask the agent of the right end: packets are lost where they come in, and wait where they
-        go out."""
-        near, far = (source, target) if impairment.kind in _QUEUED else (target, source)
-        answer: dict[str, int] = self._agent(near).ask(
-            verb,
-            addresses=list(self._nodes.ours(far).addresses),
-            impairment=impairment._asdict(),
+        go out. On the way to a node whose links are left alone, they are lost where they go out."""
+        ends = (source, target) if impairment.kind in _QUEUED else (target, source)
+        near, far = (self._nodes.ours(end) for end in ends)
+        if not near.impairs:
+            if impairment.kind != "loss":
+                raise InfraError(
+                    f"{source.name} -> {target.name}: only cuts and losses are possible, because "
+                    f"the links of {near.name} are left alone"
+                )
+            near, far, impairment = far, near, impairment._replace(kind="loss-out")
+        # Each of two hosts may have a bridge for containers, of the same address.
+        addresses = [address for address in far.addresses if address not in near.addresses]
+        if not addresses:
+            raise InfraError(
+                f"{near.name} and {far.name} have the same addresses: no link to treat"
+            )
+        answer: dict[str, int] = near.agent.ask(
+            verb, addresses=addresses, impairment=impairment._asdict()
         )
         return answer

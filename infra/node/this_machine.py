@@ -1,5 +1,6 @@
 """Nodes on this machine. Each is a directory and an agent, which is a child of this process."""
 
+import ipaddress
 import os
 import shutil
 import socket
@@ -8,6 +9,8 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+
+import psutil
 
 from ackproof import infra
 from ackproof.infra.agent.main import command_line
@@ -94,6 +97,17 @@ def start_agent(
         return LocalAgent(name, running, listener.getsockname(), log_file)
 
 
+def addresses_of_interfaces() -> list[str]:
+    """Return every address of this machine that other hosts can use."""
+    found = [
+        ipaddress.ip_address(one.address)
+        for each in psutil.net_if_addrs().values()
+        for one in each
+        if one.family in (socket.AF_INET, socket.AF_INET6)
+    ]
+    return [str(one) for one in found if not (one.is_loopback or one.is_link_local)]
+
+
 # --- nodes ------------------------------------------------------------------------------------
 
 
@@ -120,19 +134,25 @@ class Directories:
 
 
 def node_of(
-    agent: LocalAgent, address: str, directory: Path, remove: Callable[[], None]
+    agent: LocalAgent,
+    addresses: Sequence[str],
+    directory: Path,
+    remove: Callable[[], None],
+    *,
+    impairs: bool = True,
 ) -> AgentNode:
-    """Return the node that this agent serves. ``remove`` is described in
+    """Return the node that this agent serves. The others are described in
     ``infra.node.node.NodeParts``."""
     return AgentNode(
         NodeParts(
             name=agent.name,
-            addresses=[address],
+            addresses=addresses,
             directory=PurePosixPath(directory),
             agent=agent.client(),
             software=of_this_machine,
             shares=SamePathShares(agent.name, Path("/")),
             artifacts=None,
             remove=remove,
+            impairs=impairs,
         )
     )

@@ -135,6 +135,8 @@ def _of_metadata(links: Sequence[Link], service: Service | None) -> Grudge:
 
 def _consequences(injection: Injection, grudge: Grudge) -> list[Look]:
     members = injection.cluster.members
+    if not members.zookeepers:  # on an external cluster no session or quorum is seen
+        return []
     if not shapes.keeps_quorum(grudge, members.zookeepers):
         # No server is left to expire a session.
         return [proofs.zookeeper_silent(injection)]
@@ -148,10 +150,13 @@ def _consequences(injection: Injection, grudge: Grudge) -> list[Look]:
 def at_stake(links: Sequence[Link], members: Members) -> list[str]:
     """Return the brokers whose links to ZooKeeper were cut.
 
-    Where links between ZooKeeper servers were cut, these are all brokers.
+    Where links between ZooKeeper servers were cut, these are all brokers. Where it is not known
+    which servers keep the metadata, any broker at the end of a link may be one of them.
     """
     ends = [{link.source, link.target} for link in links]
     zookeepers = set(members.zookeepers)
+    if not zookeepers:
+        return [b for b in members.brokers if any(b in pair for pair in ends)]
     if any(pair <= zookeepers for pair in ends):
         return list(members.brokers)
     return [b for b in members.brokers if any(b in pair and pair & zookeepers for pair in ends)]

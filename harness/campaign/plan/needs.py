@@ -84,4 +84,7 @@ def plugins_of(campaign: Campaign) -> Mapping[str, str]:
 def needs_of(campaign: Campaign) -> frozenset[Capability]:
     """Return the capabilities that the campaign's faults and its cluster need of the backend."""
     disks: frozenset[Capability] = frozenset() if campaign.cluster.disks is None else DISKS
-    return disks.union(*(FAULTS[name].needs for _, name in struck(campaign)))
+    found = disks.union(*(FAULTS[name].needs for _, name in struck(campaign)))
+    # Only brokers of an operator have their logs on disks that Ackproof did not make.
+    makes = Capability.FILL_DISKS in found and campaign.cluster.external is None
+    return found | DISKS if makes else found

@@ -11,6 +11,7 @@ from pydantic import ValidationError
 
 from ackproof.config.documents import Problem, problems_of
 from ackproof.harness.campaign import clients
+from ackproof.harness.campaign.backends import BESIDE_BROKERS
 from ackproof.harness.campaign.model.cells import clients_of
 from ackproof.harness.campaign.model.clusters import ClusterSweep
 from ackproof.harness.campaign.model.external import (
@@ -30,10 +31,14 @@ from ackproof.harness.campaign.problems.properties import mapping
 from ackproof.harness.campaign.problems.systems import keeper_roles
 from ackproof.history.cell import LIBRDKAFKA, as_text
 from ackproof.infra import systems
+from ackproof.infra.api.interface import Capability
 from ackproof.infra.backends.ssh.inventory import Login
+from ackproof.infra.node.nodes import LIMITS, OF_LINKS
 from ackproof.infra.systems.external.description import Action
 from ackproof.infra.systems.product import EXTERNAL, KAFKA
 from ackproof.infra.systems.security import MECHANISMS, unspoken
+from ackproof.nemesis import FAULTS
+from ackproof.nemesis.targets import expressions
 from ackproof.workloads.configuration import connection_properties
 from ackproof.workloads.foreign.security import untranslated
 
@@ -52,6 +57,8 @@ _HANDS: Mapping[str, frozenset[Action]] = {
     "terminate": frozenset({Action.STOP, Action.KILL, Action.START}),
     "restart": frozenset({Action.STOP, Action.KILL, Action.START}),
     "pause": frozenset({Action.PAUSE, Action.RESUME}),
+    # A broker with a full disk is started again at the end.
+    "disk-full": frozenset({Action.KILL, Action.START}),
 }
 """The actions that each fault on broker processes needs."""
 _ORDERS = frozenset(
@@ -63,6 +70,10 @@ _ORDERS = frozenset(
 """Faults that need only clients, or commands of the user's own."""
 _UNSPOKEN = frozenset({"reassign", "elect-preferred"})
 """Faults that need a request which librdkafka does not speak."""
+_BY_AGENT = frozenset({*OF_LINKS, *LIMITS, Capability.FILL_DISKS})
+"""Capabilities of which a fault needs one if the agent beside the brokers is what injects it."""
+_BOTH_ENDS = frozenset({Capability.RESET_LINKS, Capability.NARROW_LINKS, Capability.SLOW_LINKS})
+"""Capabilities that each direction of a link needs at an end of its own."""
 _UNSEEN = "clients cannot learn which servers keep the metadata, or which controller is active"
 
 
@@ -107,7 +118,8 @@ def external_problems(draft: Draft) -> Iterator[Problem]:
         yield Problem(field="failover", reason=reason)
     for index, entry in enumerate(draft.faults or ()):
         field = f"faults[{index}].{'fault' if isinstance(entry, FaultEntry) else 'story'}"
-        for reason in dict.fromkeys(_refusals(entry, spec)):
+        reasons = (*_refusals(entry, spec), *_links_of_clients(entry, draft.cluster.clients))
+        for reason in dict.fromkeys(reasons):
             yield Problem(field=field, reason=reason)
 
 
@@ -121,13 +133,37 @@ def _refusals(entry: Entry, spec: ExternalSpec) -> Iterator[str]:
     yield from (f"{role}: {_UNSEEN}" for role in keeper_roles(entry))
 
 
+def _links_of_clients(entry: Entry, clients: int) -> Iterator[str]:
+    """Yield why links of clients cannot be treated so. Clients run on this machine, whose own
+    packets are left alone, and share its addresses."""
+    if not isinstance(entry, FaultEntry) or FAULTS[entry.fault].needs.isdisjoint(OF_LINKS):
+        return
+    named = [role.name for role in expressions.parse(entry.target).roles]
+    if not any(name.partition("-")[0] in ("client", "clients") for name in named):
+        return
+    if clients > 1:
+        yield f"{entry.target}: the {clients} client nodes share this machine's addresses"
+    if not FAULTS[entry.fault].needs.isdisjoint(_BOTH_ENDS):
+        yield (
+            f"{entry.fault} would treat packets on this machine, where the clients run; between "
+            "clients and brokers only cuts and losses are possible"
+        )
+
+
 def refused_everywhere(fault: str) -> str | None:
     """Return the reason why no external cluster can offer the fault, or None if some can."""
     if fault == "elect-unclean":
         return "is proven by leader epochs, which clients do not receive"
-    if fault in _ORDERS or fault in _UNSPOKEN or fault in _HANDS:
+    never = BESIDE_BROKERS.never
+    if reasons := [never[one] for one in sorted(FAULTS[fault].needs) if one in never]:
+        return f"is not for {EXTERNAL} clusters: {reasons[0]}"
+    if fault in _ORDERS or fault in _UNSPOKEN or fault in _HANDS or _is_by_agent(fault):
         return None
     return f"is for deployed clusters, not for {EXTERNAL} ones"
+
+
+def _is_by_agent(fault: str) -> bool:
+    return not FAULTS[fault].needs.isdisjoint(_BY_AGENT)
 
 
 def asked_for(fault: str) -> str | None:
@@ -155,6 +191,10 @@ def _refused(fault: str, spec: ExternalSpec, signal: str) -> Iterator[str]:
                 f"{fault} needs a request that librdkafka does not support, and Ackproof's "
                 f"own connection does not support {unsaid}"
             )
+    elif _is_by_agent(fault) and not spec.agent:
+        yield f"{fault} needs the agent beside the brokers: set {_WHERE}.agent"
+    elif fault not in _HANDS:
+        return
     elif not spec.servers:
         yield f"{fault} needs control of the brokers: configure it under {_WHERE}.servers"
     else:

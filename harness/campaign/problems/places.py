@@ -7,7 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ackproof.config.documents import Problem
-from ackproof.harness.campaign.backends import BACKENDS, HERE, SSH
+from ackproof.harness.campaign.backends import (
+    BACKENDS,
+    BESIDE_BROKERS,
+    HERE,
+    SSH,
+    BackendKind,
+    place_of,
+)
 from ackproof.harness.campaign.model.campaign import Campaign, Skipped
 from ackproof.harness.campaign.model.cells import clients_of
 from ackproof.harness.campaign.model.schedule import Entry, StoryEntry
@@ -50,8 +57,12 @@ class Offer:
 def offer(fault: Fault, place: str) -> Offer:
     """Return whether one of :data:`PLACES` offers the fault."""
     if place == OWN_CLUSTER:
-        return _of_own_cluster(fault.name)
-    backend, needs = BACKENDS[place], sorted(fault.needs)
+        return _of_own_cluster(fault)
+    return _of_backend(fault, BACKENDS[place])
+
+
+def _of_backend(fault: Fault, backend: BackendKind) -> Offer:
+    needs = sorted(fault.needs)
     never = dict.fromkeys(backend.never[one] for one in needs if one in backend.never)
     if never:
         return Offer(refused="; ".join(never))
@@ -59,12 +70,13 @@ def offer(fault: Fault, place: str) -> Offer:
     return Offer(where=tuple(where))
 
 
-def _of_own_cluster(fault: str) -> Offer:
-    why = external.refused_everywhere(fault)
+def _of_own_cluster(fault: Fault) -> Offer:
+    why = external.refused_everywhere(fault.name)
     if why is not None:
         return Offer(refused=f"it {why}")
-    where = external.asked_for(fault)
-    return Offer(where=() if where is None else (where,))
+    where = external.asked_for(fault.name)
+    by_agent = _of_backend(fault, BESIDE_BROKERS).where
+    return Offer(where=(*(() if where is None else (where,)), *by_agent))
 
 
 # --- what keeps a campaign from running -----------------------------------------------------------
@@ -97,7 +109,7 @@ def lacking_capabilities(
 
 def never_offered(campaign: Campaign) -> Iterator[Problem]:
     """Yield every fault that no backend of the kind offers, on any machine."""
-    never = BACKENDS[campaign.cluster.backend].never
+    never = place_of(campaign.cluster).never
     return lacking_capabilities(campaign, frozenset(Capability) - never.keys())
 
 

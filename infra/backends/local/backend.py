@@ -41,7 +41,7 @@ def make_node(name: str, directory: Path, namespace: NetworkNamespace, router: R
         )
         made.callback(agent.end)
         address = router.attach(namespace)  # while the agent starts
-        return node_of(agent, address, directory, made.pop_all().close)
+        return node_of(agent, [address], directory, made.pop_all().close)
 
 
 # --- backend ----------------------------------------------------------------------------------

@@ -5,20 +5,25 @@ removed with it. It runs as root. A host that hears nothing of a run for its lea
 itself, and undoes what the agent did.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import NoReturn
 
-from ackproof.infra.api.interface import InfraError
+from ackproof.infra.api.interface import Capability, InfraError
 from ackproof.infra.backends.ssh.connection import Connection
 from ackproof.infra.backends.ssh.hosts import LEASE_S, claim
 from ackproof.infra.backends.ssh.inventory import DIRECTORY, BrokerHost, Host
 from ackproof.infra.backends.ssh.login import TrustedHosts
 from ackproof.infra.backends.ssh.preparation import DeliveredAgent, bring_agent
+from ackproof.infra.machine.parallel import on_all
+from ackproof.infra.node.agent_client import AgentClient
 from ackproof.infra.node.copying import CopiedShares, Keeper
 from ackproof.infra.node.node import AgentNode, NodeParts
+from ackproof.infra.node.nodes import LIMITS, Obstacles, capabilities, lacking
 
 _AS_ROOT = ("sudo", "-n", "--preserve-env=SSH_CONNECTION", "--")
 _REMOVED_WITHIN_S = 60.0
+_TRIED_WITHIN_S = 60.0
 
 
 class Attachments:
@@ -33,6 +38,12 @@ class Attachments:
         self.hosts = hosts
         self._run = run
         self._keepers: dict[str, Keeper] = {}
+        self._found: dict[str, _Abilities] = {}
+
+    @property
+    def capabilities(self) -> frozenset[Capability]:
+        """Return the capabilities that all present agents have."""
+        return _common(self._found.values())
 
     def attach(self, name: str) -> AgentNode:
         """Bring the agent to the host of a broker, claim the host, and return its node.
@@ -43,6 +54,7 @@ class Attachments:
         try:
             brought = _bring(self.hosts[name], connection)
             node = _node(name, connection, brought, self._run)
+            self._found[name] = _Abilities.of(brought.agent)
         except BaseException:
             connection.close()
             raise
@@ -56,6 +68,55 @@ class Attachments:
         """Let the claim of a host run out, before its node is closed. Idempotent."""
         if (keeper := self._keepers.pop(name, None)) is not None:
             keeper.close()
+
+
+def survey(hosts: Mapping[str, BrokerHost], tell: Callable[[str], object]) -> frozenset[Capability]:
+    """Return the capabilities that an agent has beside every broker. Nothing is left there.
+
+    Args:
+        hosts: The host of each broker, by the broker's name.
+        tell: Gets a line for each capability that a host lacks.
+
+    Raises InfraError with every host that cannot be used, and why.
+    """
+
+    def ask(name: str) -> _Abilities:
+        connection = _connection(hosts[name])
+        try:
+            brought = _bring(hosts[name], connection)
+            found = _Abilities.of(brought.agent)
+            _purge(brought, run="")
+        finally:
+            connection.close()
+        for line in (*lacking(found.links), *lacking(found.limits)):
+            tell(f"{name}: {line}")
+        return found
+
+    return _common(on_all(ask, sorted(hosts)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Abilities:
+    """The reasons why a host lacks capabilities: of links, and to limit resources."""
+
+    links: Obstacles
+    limits: Obstacles
+
+    @classmethod
+    def of(cls, agent: AgentClient) -> "_Abilities":
+        return cls(
+            links=agent.ask("obstacles", timeout=_TRIED_WITHIN_S),
+            limits={one: agent.ask("can_limit_server", what=what) for one, what in LIMITS.items()},
+        )
+
+
+def _common(found: Collection[_Abilities]) -> frozenset[Capability]:
+    lacking_links = [one.links for one in found]
+    limited = [
+        {Capability(name) for name, why in one.limits.items() if why is None} for one in found
+    ]
+    able = capabilities(lacking_links, limited, further=False)
+    return able | {Capability.FILL_DISKS}
 
 
 def detach(host: BrokerHost, run: str) -> bool:

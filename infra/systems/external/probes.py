@@ -190,11 +190,14 @@ class SurveyedCluster:
     Attributes:
         in_force: The settings from which waits are derived, and the cleanup policy, by a broker's
             answer; empty without one.
+        keepers_apart: Whether servers that are no brokers keep the metadata: ZooKeeper's, or
+            controllers. By the same answer.
     """
 
     cluster_id: str
     brokers: Mapping[int, tuple[str, int]]
     in_force: Mapping[str, str]
+    keepers_apart: bool
 
 
 def survey(described: DescribedCluster) -> SurveyedCluster:
@@ -205,18 +208,14 @@ def survey(described: DescribedCluster) -> SurveyedCluster:
     """
     connection = {**described.connection(), "bootstrap.servers": described.bootstrap_servers}
     cluster = ProbingObserver(connection).cluster(_WITHIN_S)
+    settings = settings_of(connection, min(cluster.brokers, default=0))
+    session = _BY_ROLES[_ROLES in settings]
     return SurveyedCluster(
         cluster_id=cluster.cluster_id,
         brokers=cluster.brokers,
-        in_force=_in_force(connection, min(cluster.brokers, default=0)),
+        in_force={name: settings[name] for name in (_LAG, session, CLEANUP) if name in settings},
+        keepers_apart="controller" not in settings.get(_ROLES, ""),
     )
-
-
-def _in_force(connection: Mapping[str, str], broker: int) -> Mapping[str, str]:
-    """Return the settings of a broker from which waits are derived, and the cleanup policy."""
-    found = settings_of(connection, broker)
-    session = _BY_ROLES[_ROLES in found]
-    return {name: found[name] for name in (_LAG, session, CLEANUP) if name in found}
 
 
 def settings_of(connection: Mapping[str, str], broker: int) -> Mapping[str, str]:

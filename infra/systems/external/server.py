@@ -8,6 +8,8 @@ from typing import Any
 from ackproof.infra.agent.measuring import accepts
 from ackproof.infra.api.interface import InfraError, ProcessState
 from ackproof.infra.machine.waiting import wait_until
+from ackproof.infra.node.agent_client import AgentClient
+from ackproof.infra.node.attached import LogDirectoryDisk, ServerLimits
 from ackproof.infra.node.node import AgentNode
 from ackproof.infra.systems.external.control import carry_out
 from ackproof.infra.systems.external.description import Action, BrokerControl, server_name
@@ -121,7 +123,6 @@ class ExternalServer:
         log_directories: Its log directories on its node; empty without an agent.
     """
 
-    disks = ()
     clock = None
     peer_ports = ()
 
@@ -136,6 +137,9 @@ class ExternalServer:
         self.name = server_name(broker)
         self.node: Any = ExternalNode(self.name)
         self.log_directories: Sequence[PurePosixPath] = ()
+        self.disks: Sequence[LogDirectoryDisk] = ()
+        self.service_ports: Sequence[int] = ()
+        self._agent: AgentClient | None = None
         self.host, self.port = "", 0
         self._handle = handle
         self._connection = connection
@@ -146,13 +150,9 @@ class ExternalServer:
     def distant(self) -> "ExternalServer":
         return self
 
-    @property
-    def service_ports(self) -> Sequence[int]:
-        return (self.port,)
-
     def at(self, host: str, port: int) -> None:
         """Set the address at which clients reach it."""
-        self.host, self.port = host, port
+        self.host, self.port, self.service_ports = host, port, (port,)
         self.node.address = host
 
     def attach(self, node: AgentNode, cluster_id: str) -> None:
@@ -162,7 +162,11 @@ class ExternalServer:
         the broker's port, and each log directory that the broker names belongs to a broker of this
         id and cluster.
         """
-        node.agent.ask("listener", port=self.port)
+        if node.agent.ask("listener", port=self.port) is None:
+            raise InfraError(
+                f"{node.agent.who} is not the host of {self.name}: no process listens there on "
+                f"port {self.port}"
+            )
         settings = settings_of(self._connection, self.id)
         named = settings.get("log.dirs") or settings.get("log.dir")
         if named is None:
@@ -175,6 +179,10 @@ class ExternalServer:
             self._require_own(node, directory / _IDENTITY, cluster_id)
         node.address = self.host
         self.node, self.log_directories = node, directories
+        self.disks = [LogDirectoryDisk(node.agent, directory) for directory in directories]
+        self.service_ports = _service_ports(settings, self.port)
+        node.limit_by(ServerLimits(node.agent, self.port))
+        self._agent = node.agent
 
     def _require_own(self, node: AgentNode, path: PurePosixPath, cluster_id: str) -> None:
         try:
@@ -188,6 +196,10 @@ class ExternalServer:
             raise InfraError(f"{node.agent.who} is not the host of {self.name}: {found}")
 
     def accepts(self) -> bool:
+        """Return whether a process listens at its port, by the agent beside it if there is one: the
+        network between here and there may be cut."""
+        if self._agent is not None:
+            return self._agent.ask("listener", port=self.port) is not None
         return accepts(self.host, self.port)
 
     def answers(self) -> bool:
@@ -207,3 +219,13 @@ class ExternalServer:
         carry_out(self._handle, action)
         if back is None:
             self._journal().up(self.id)
+
+
+def _service_ports(settings: Mapping[str, str], port: int) -> Sequence[int]:
+    """Return the ports of a broker's listeners, ``port`` first, without those of a controller."""
+    controller = settings.get("controller.listener.names", "").split(",")
+    listeners = (one.strip().partition("://") for one in settings.get("listeners", "").split(","))
+    named = {
+        int(at.rpartition(":")[2]) for name, _, at in listeners if at and name not in controller
+    }
+    return [port, *sorted(named - {port})]

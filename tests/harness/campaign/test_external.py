@@ -21,6 +21,10 @@ from ackproof.infra.systems.external.description import Action
 COMMANDS = {word: ["hand", word] for word in ("stop", "start", "kill", "pause", "resume")}
 SERVERS = {f"broker-{n}": {"commands": COMMANDS} for n in (1, 2, 3)}
 SSH = {"address": "kafka-1", "user": "admin"}
+HOSTS = {
+    name: {**one, "ssh": {"address": f"kafka-{name[-1]}", "user": "admin"}}
+    for name, one in SERVERS.items()
+}
 KILL = {"fault": "kill", "target": "leader(acks-all-minisr-2, any)"}
 CREATE = {"fault": "create-topic", "target": "all"}
 
@@ -63,7 +67,21 @@ def voters(quorum: str = "1@kafka-1:9093", **further) -> dict[str, object]:
             {"servers": {**SERVERS, "broker-2": {"commands": {"kill": ["k"], "start": ["s"]}}}},
             "pause needs commands of broker-2 to pause, resume",
         ),
-        ({"fault": "isolate", "target": "one"}, {"servers": SERVERS}, "for deployed clusters"),
+        (
+            {"fault": "isolate", "target": "one"},
+            {"servers": SERVERS},
+            "isolate needs the agent beside the brokers: set cluster.external.agent",
+        ),
+        (
+            {"fault": "slow", "target": "broker-1 <-> client-1"},
+            {"servers": HOSTS, "agent": True},
+            "between clients and brokers only cuts and losses are possible",
+        ),
+        (
+            {"fault": "cut", "target": "client-1 -> broker-1"},
+            {"servers": HOSTS, "agent": True, "cluster": {"clients": 2}},
+            "client-1 -> broker-1: the 2 client nodes share this machine's addresses",
+        ),
         ({"fault": "replace", "target": "one"}, {"servers": SERVERS}, "for deployed clusters"),
         ({"fault": "expire-session", "target": "one"}, {"servers": SERVERS}, "not for external"),
         ({"fault": "elect-unclean", "target": "topic(acks-all-minisr-2)"}, {}, "leader epochs"),

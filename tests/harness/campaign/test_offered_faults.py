@@ -15,7 +15,10 @@ from ackproof.infra.api.interface import Capability
 from ackproof.nemesis import FAULTS
 
 COMMANDS = {word: ["hand", word] for word in ("stop", "start", "kill", "pause", "resume")}
-SERVERS = {f"broker-{n}": {"commands": COMMANDS} for n in (1, 2, 3, 4)}
+SERVERS = {
+    f"broker-{n}": {"commands": COMMANDS, "ssh": {"address": f"kafka-{n}", "user": "admin"}}
+    for n in (1, 2, 3, 4)
+}
 TOPIC = "acks-all-minisr-2"
 
 
@@ -42,7 +45,10 @@ def test_every_place_has_an_answer_for_every_fault() -> None:
         ("isolate", "kubernetes", "where the cluster admits pods with NET_ADMIN"),
         ("step-clock", "kubernetes", "yes"),
         ("isolate", "ssh", "where nft works"),
-        ("isolate", "your cluster", "no: it is for deployed clusters"),
+        ("isolate", "your cluster", "where the agent is beside the brokers, and nft works there"),
+        ("disk-full", "your cluster", "where commands are configured to kill, start; the agent"),
+        ("power-failure", "your cluster", "no: it is not for external clusters: it needs disks"),
+        ("replace", "your cluster", "no: it is for deployed clusters"),
         ("pause", "your cluster", "where commands are configured to pause, resume"),
         ("alter-min-isr", "your cluster", "yes"),
     ],
@@ -82,7 +88,7 @@ def external(tmp_path: Path, fault: str) -> Path:
         "system": "external",
         "backend": "here",
         "brokers": 4,
-        "external": {"bootstrap.servers": "kafka-1:9092", "servers": SERVERS},
+        "external": {"bootstrap.servers": "kafka-1:9092", "servers": SERVERS, "agent": True},
     }
     document = {
         "name": "mine",

@@ -24,6 +24,9 @@ _PORT, _CONTROLLER_PORT = 9092, 9093
 _CLUSTER_ID = "aG9zdHMtb2YtdGhlLXRlc3Q"
 _SERVICE = "kafka"
 _HOME = "/srv/kafka"
+LOGS = f"{_HOME}/logs"
+"""The log directory, which is on a small disk of its own."""
+_DISK_MB = 256
 _SYSTEMCTL = """\
 #!/bin/sh
 # systemctl, of one unit.
@@ -54,7 +57,7 @@ _COMMON: Mapping[str, object] = {
     "broker.heartbeat.interval.ms": 1300,
     "log.index.size.max.bytes": 1 << 20,
     "log.cleaner.dedupe.buffer.size": 8 << 20,
-    "log.dirs": f"{_HOME}/logs",
+    "log.dirs": LOGS,
 }
 
 
@@ -75,6 +78,12 @@ class KafkaOnHosts:
         for number in range(len(self.hosts.addresses)):
             self._make(number)
             self._on(number, "systemctl", "start", _SERVICE)
+        until("all brokers serve", self.complete, PATIENCE_S)
+
+    def restart(self, number: int) -> None:
+        """Restart a broker, whether it runs or has ended."""
+        for word in ("stop", "start"):
+            self._on(number, "systemctl", word, _SERVICE)
         until("all brokers serve", self.complete, PATIENCE_S)
 
     def admin(self) -> AdminClient:
@@ -122,7 +131,7 @@ class KafkaOnHosts:
             ["nft", "list", "ruleset"],
             ["tc", "qdisc"],
             ["ls", "-A", "/var/lib/ackproof", "/tmp", "/home/admin"],
-            ["find", f"{_HOME}/logs", "-maxdepth", "1", "-name", "*ackproof*"],
+            ["find", LOGS, "-maxdepth", "1", "-name", "*ackproof*"],
         )
         return "\n".join(self.hosts.run(number, *look).output for look in looks)
 
@@ -142,7 +151,8 @@ class KafkaOnHosts:
         # Its package is on the host. The file is sudo's, which makes it at its first use.
         self._on(number, "apt-get", "-qq", "install", "nftables")
         self._on(number, "touch", "/home/admin/.sudo_as_admin_successful")
-        self._on(number, "mkdir", "-p", _HOME)
+        self._on(number, "mkdir", "-p", LOGS)
+        self._on(number, "mount", "-t", "tmpfs", "-o", f"size={_DISK_MB}m", "tmpfs", LOGS)
         self._put(number, config, lines)
         self._put(number, "/usr/local/bin/systemctl", program)
         self._on(number, "chmod", "755", "/usr/local/bin/systemctl")

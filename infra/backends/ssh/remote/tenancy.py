@@ -17,7 +17,7 @@ from pathlib import Path
 from shutil import which
 from typing import Any
 
-from ackproof.infra.agent import cgroups, children, disks, links, privilege, throttle
+from ackproof.infra.agent import attached, cgroups, children, disks, links, privilege, throttle
 from ackproof.infra.agent.children import carry_out, in_main_thread
 from ackproof.infra.agent.wire import RefusedByNode
 from ackproof.infra.machine.identity import ProcessIdentity
@@ -184,6 +184,7 @@ def remove(base: str) -> None:
     claimed = place(base)
     if not claimed.exists():
         return
+    attached.restore(str(claimed))
     for disk in disks.below(str(claimed)):
         disks.remove(disk)
     if (claimed / _IMPAIRED).exists():

@@ -1,0 +1,149 @@
+"""A server that the agent did not start: found by its port, limited, its disk filled; undone."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from ackproof.infra.agent import attached, cgroups
+from ackproof.infra.api.capabilities import LimitedResource
+from ackproof.infra.api.interface import InfraError
+from ackproof.infra.backends.localhost import LocalhostBackend
+from ackproof.infra.machine.waiting import wait_until
+from ackproof.infra.node.attached import LogDirectoryDisk, ServerLimits
+from ackproof.infra.node.node import AgentNode
+from tests.support.processes.deadlines import PATIENCE_S
+from tests.support.processes.process import free_port
+
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.skipif(os.geteuid() != 0, reason="control groups are root's"),
+]
+
+SERVES = "import socket, sys; s = socket.create_server(('', int(sys.argv[1])))\nwhile True: pass"
+CPU = LimitedResource.CPU
+
+
+@pytest.fixture
+def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[AgentNode]:
+    """A node whose agent is in the directory in which it notes its changes."""
+    monkeypatch.chdir(tmp_path)
+    with closing(LocalhostBackend(tmp_path / "nodes")) as backend:
+        yield backend.node("client-1")
+
+
+@pytest.fixture
+def port(node: AgentNode) -> Iterator[int]:
+    """The port of a server that is no child of the agent, in a control group of its own."""
+    port = free_port()
+    server = subprocess.Popen([sys.executable, "-c", SERVES, str(port)])
+    groups = list(groups_of_its_own())
+    try:
+        for group in groups:
+            (group / "cgroup.procs").write_text(str(server.pid))
+        wait_until(lambda: found(node, port) == server.pid, PATIENCE_S, "the server")
+        yield port
+    finally:
+        server.kill()
+        server.wait()
+        for group in groups:
+            ended = lambda group=group: not (group / "cgroup.procs").read_text()  # noqa: E731
+            wait_until(ended, PATIENCE_S, "its end")
+            group.rmdir()
+
+
+def groups_of_its_own() -> Iterator[Path]:
+    """Make a group in each hierarchy: with version 2 of control groups there is one for both."""
+    for hierarchy in {cgroups.hierarchy_of(what) for what in LimitedResource}:
+        if hierarchy.version == 2:
+            Path(hierarchy.top, "cgroup.subtree_control").write_text("+cpu +memory")
+        group = Path(hierarchy.top, f"ackproof-test-{os.getpid()}")
+        group.mkdir()
+        yield group
+
+
+def found(node: AgentNode, port: int) -> int | None:
+    pid: int | None = node.agent.ask("listener", port=port)
+    return pid
+
+
+def settings(port: int, node: AgentNode) -> dict[str, str]:
+    pid = found(node, port)
+    assert pid is not None
+    return cgroups.ForeignGroup(pid, CPU).settings()
+
+
+def test_limit_is_on_the_server_s_own_group_and_is_lifted(node: AgentNode, port: int) -> None:
+    limits, before = ServerLimits(node.agent, port), settings(port, node)
+    for _ in range(2):
+        limits.limit(CPU, 20)
+    wait_until(lambda: limits.counted(CPU)["throttled"] > 3, PATIENCE_S, "the kernel to throttle")
+    assert settings(port, node) != before
+    for _ in range(2):
+        limits.lift(CPU)
+    assert limits.counted(CPU) == {}
+    assert settings(port, node) == before
+
+
+def test_memory_limit_is_beyond_the_present_use(node: AgentNode, port: int) -> None:
+    limits = ServerLimits(node.agent, port)
+    limits.limit(LimitedResource.MEMORY, 64 << 20)
+    assert limits.counted(LimitedResource.MEMORY)["killed"] == 0
+    limits.lift(LimitedResource.MEMORY)
+    assert found(node, port) is not None
+
+
+def test_changes_of_a_killed_agent_are_undone(node: AgentNode, port: int, tmp_path: Path) -> None:
+    before = settings(port, node)
+    ServerLimits(node.agent, port).limit(CPU, 20)
+    during = settings(port, node)
+    attached.restore(str(tmp_path))
+    assert settings(port, node) == before != during
+    attached.restore(str(tmp_path))
+
+
+def test_group_with_other_processes_is_not_limited(node: AgentNode, port: int) -> None:
+    pid = found(node, port)
+    assert pid is not None
+    group = Path(cgroups.ForeignGroup(pid, CPU).path)
+    other = subprocess.Popen(["sleep", "1000"])
+    try:
+        (group / "cgroup.procs").write_text(str(other.pid))
+        with pytest.raises(InfraError, match=f"has other processes, too: {other.pid}"):
+            ServerLimits(node.agent, port).limit(CPU, 20)
+    finally:
+        other.send_signal(signal.SIGKILL)
+        other.wait()
+
+
+def test_absent_server_is_not_found(node: AgentNode) -> None:
+    absent = free_port()
+    assert found(node, absent) is None
+    with pytest.raises(InfraError, match=f"no process listens on port {absent}"):
+        ServerLimits(node.agent, absent).limit(CPU, 20)
+
+
+def test_disk_of_a_log_directory_is_filled_and_emptied(node: AgentNode, tmp_path: Path) -> None:
+    logs = tmp_path / "logs"
+    logs.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", logs], check=True)
+    try:
+        (logs / "t-0").mkdir()
+        disk = LogDirectoryDisk(node.agent, logs)
+        for _ in range(2):
+            disk.fill()
+        assert disk.refuses_writes() == "ENOSPC"
+        assert [path.name for path in logs.iterdir() if path.is_dir()] == ["t-0"]
+        attached.restore(str(tmp_path))
+        assert disk.refuses_writes() is None
+        assert [path.name for path in logs.iterdir()] == ["t-0"]
+        disk.empty()
+        with pytest.raises(InfraError, match="is not Ackproof's: lose_power"):
+            disk.lose_power("x", "lost")
+    finally:
+        subprocess.run(["umount", logs], check=True)
