@@ -143,8 +143,7 @@ class ExternalSpec(Section):
     broker_ids: tuple[Annotated[int, Field(ge=0)], ...] | None = None
     """Each `broker.id`, if they are not 1 to `brokers` and not named under `servers`."""
     agent: bool = False
-    """Whether Ackproof's agent is put beside each broker while a run lasts: by `ssh`, as root or
-    with `sudo -n`. It needs Python 3.11 there."""
+    """Whether the agent runs beside each broker, for faults of links, limits and full disks."""
     controllers: ControllersSpec | None = None
     """The KRaft controllers. Without them, clients alone observe the cluster."""
     servers: Mapping[

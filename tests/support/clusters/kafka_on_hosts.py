@@ -125,15 +125,16 @@ class KafkaOnHosts:
         }
 
     def state(self, number: int) -> str:
-        """Return all that a run may leave on a host."""
+        """Return all that a run may leave on a host: programs, rules, queues and files."""
+        programs = self.hosts.run(number, "ps", "-e", "-o", "comm=").output.split()
         looks = (
-            ["ps", "-e", "-o", "comm="],
             ["nft", "list", "ruleset"],
             ["tc", "qdisc"],
             ["ls", "-A", "/var/lib/ackproof", "/tmp", "/home/admin"],
             ["find", LOGS, "-maxdepth", "1", "-name", "*ackproof*"],
         )
-        return "\n".join(self.hosts.run(number, *look).output for look in looks)
+        found = [self.hosts.run(number, *look).output for look in looks]
+        return "\n".join([*sorted(set(programs)), *found])
 
     def _make(self, number: int) -> None:
         address = self.hosts.addresses[number]
