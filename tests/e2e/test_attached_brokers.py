@@ -104,8 +104,8 @@ def test_host_undoes_faults_when_its_lease_ends(kafka: KafkaOnHosts) -> None:
         )
         assert brought.agent.ask("directory_refuses_writes", directory=LOGS) is None
         brought.agent.ask("purge", base=base)
+    kafka.restart(0)  # its log directory has failed
     assert kafka.state(0) == before
-    kafka.restart(0)
 
 
 def test_host_of_another_broker_is_refused(kafka: KafkaOnHosts, on_kafka) -> None:

@@ -130,8 +130,9 @@ class KafkaOnHosts:
         looks = (
             ["nft", "list", "ruleset"],
             ["tc", "qdisc"],
-            ["ls", "-A", "/var/lib/ackproof", "/tmp", "/home/admin"],
-            ["find", LOGS, "-maxdepth", "1", "-name", "*ackproof*"],
+            ["ls", "-A", "/tmp", "/home/admin"],
+            ["find", "/var/lib", "-maxdepth", "1", "-name", "ackproof"],
+            ["find", LOGS, "-maxdepth", "1", "-name", ".ackproof*"],
         )
         found = [self.hosts.run(number, *look).output for look in looks]
         return "\n".join([*sorted(set(programs)), *found])
