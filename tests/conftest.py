@@ -10,7 +10,7 @@ import os
 from collections import Counter
 from collections.abc import Generator, Iterator
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -92,6 +92,16 @@ def _mixed(one: list[_T], another: list[_T]) -> list[_T]:
     """Return all of both lists, each in its order, and each spread evenly over the whole."""
     placed = [(i / len(of), item) for of in (one, another) for i, item in enumerate(of)]
     return [item for _, item in sorted(placed, key=lambda at: at[0])]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Return the scheduler of ``--dist loadfile``, None for any other distribution."""
+    if config.getoption("dist") != "loadfile":
+        return None
+    from tests.support.processes.scheduling import SparkOnOneWorker
+
+    return SparkOnOneWorker(config, log)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

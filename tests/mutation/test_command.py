@@ -83,6 +83,8 @@ def searches(process: "subprocess.Popen[bytes]") -> list[psutil.Process]:
     return [child for child in found.values() if child.ppid() not in found]
 
 
+# Each takes 6 s of processor time, and only concerns the measurement of the tests.
+@pytest.mark.long
 @pytest.mark.simulation
 def test_ctrl_c_ends_the_search_and_keeps_no_partial_result(endless, tmp_path: Path) -> None:
     (search,) = searches(endless)
@@ -98,6 +100,8 @@ def test_ctrl_c_ends_the_search_and_keeps_no_partial_result(endless, tmp_path: P
     )
 
 
+# Each takes 6 s of processor time, and only concerns the measurement of the tests.
+@pytest.mark.long
 @pytest.mark.simulation
 def test_searches_end_when_the_session_is_killed(endless) -> None:
     (search,) = searches(endless)

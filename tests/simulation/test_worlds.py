@@ -112,7 +112,7 @@ def test_kept_plan_belongs_to_a_formerly_failing_seed() -> None:
 def test_history_of_a_seed_does_not_depend_on_hashing() -> None:
     script = (
         "from simulation.plans.schedule import draw; from simulation.world.world import run\n"
-        "for seed in (4, 5, 9):\n"
+        "for seed in (4, 9):\n"
         "    outcome = run(draw(seed), with_digest=True)\n"
         "    print(outcome.steps, outcome.digest, outcome.notes)"
     )
