@@ -115,6 +115,7 @@ _COMMANDS = {
         "run": "Run a campaign, check its recorded history, and report.",
         "carry-out": "",
     },
+    "seal": {"seal": "Seal checked results, so that others can check them."},
     "serve": {"serve": "Show results, reports and logs in a browser."},
     "shrink": {"shrink": "Find the smallest campaign that still fails."},
     "trends": {"history": "Keep the figures of results from night to night."},
