@@ -9,6 +9,7 @@ import contextlib
 import json
 import os
 import re
+import signal
 from collections.abc import Iterator
 from typing import Any
 
@@ -45,14 +46,28 @@ def _server(port: int) -> int:
 
 
 def restore(directory: str) -> None:
-    """Undo every change that is noted in ``directory``, the last one first. Idempotent."""
-    try:
-        with open(os.path.join(directory, _CHANGES), encoding="utf-8") as file:
-            lines = file.read().splitlines()
-    except FileNotFoundError:
-        return
-    for line in reversed(lines):
-        _undo(json.loads(line))
+    """Undo every change that is noted in ``directory``, the last one first. Idempotent.
+
+    Raises Refused, once the others are undone, with those that cannot be undone.
+    """
+    failures = []
+    for change in reversed(_noted(os.path.join(directory, _CHANGES))):
+        try:
+            _undo(change)
+        except OSError as error:
+            failures.append(f"{change}: {error}")
+    if failures:
+        raise RefusedByNode("; ".join(failures))
+
+
+def _noted(path: str) -> list[dict[str, Any]]:
+    """Return the changes in the file. A line that was being written announces none yet."""
+    found = []
+    with contextlib.suppress(FileNotFoundError), open(path, encoding="utf-8") as file:
+        for line in file:
+            with contextlib.suppress(ValueError):
+                found.append(json.loads(line))
+    return found
 
 
 def _note(change: dict[str, Any]) -> None:
@@ -64,11 +79,42 @@ def _note(change: dict[str, Any]) -> None:
 
 def _undo(change: dict[str, Any]) -> None:
     """Undo a change. What it changed may be gone: a control group ends with its unit."""
-    with contextlib.suppress(FileNotFoundError):
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
         if "remove" in change:
             os.unlink(change["remove"])
+        elif "resume" in change:
+            _send(change["resume"], change["start"], signal.SIGCONT)
         else:
             cgroups.restore(change["restore"])
+
+
+# --- signals --------------------------------------------------------------------------------------
+
+
+def pause(port: int) -> None:
+    """Stop the server's process until :func:`resume`."""
+    pid = _server(port)
+    start = stat(pid).start
+    _note({"resume": pid, "start": start})
+    _send(pid, start, signal.SIGSTOP)
+
+
+def resume(port: int) -> None:
+    """Let the server's process continue. Idempotent."""
+    pid = _server(port)
+    _send(pid, stat(pid).start, signal.SIGCONT)
+
+
+def _send(pid: int, start: int, number: int) -> None:
+    """Send a signal to the process that started then. Raises ProcessLookupError if it has ended,
+    whichever process has its id now."""
+    descriptor = os.pidfd_open(pid)
+    try:
+        if stat(pid).start != start:
+            raise ProcessLookupError(f"process {pid} is another one by now")
+        signal.pidfd_send_signal(descriptor, number)
+    finally:
+        os.close(descriptor)
 
 
 # --- room on the disk of its logs -----------------------------------------------------------------

@@ -34,6 +34,8 @@ VERBS: Verbs = {
     "sums": files.sums,
     "allow_execution": files.allow_execution,
     "listener": attached.listener,
+    "pause_server": attached.pause,
+    "resume_server": attached.resume,
     "can_limit_server": attached.limit_obstacle,
     "limit_server": attached.limit,
     "lift_server": attached.lift,

@@ -245,7 +245,7 @@ class AgentLinks:
         ends = (source, target) if impairment.kind in _QUEUED else (target, source)
         near, far = (self._nodes.ours(end) for end in ends)
         if not near.impairs:
-            if impairment.kind != "loss":
+            if impairment.kind != "loss" or not far.impairs:
                 raise InfraError(
                     f"{source.name} -> {target.name}: only cuts and losses are possible, because "
                     f"the links of {near.name} are left alone"

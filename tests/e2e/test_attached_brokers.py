@@ -88,6 +88,23 @@ def test_faults_of_a_killed_run_are_undone_by_clean(kafka: KafkaOnHosts, on_kafk
     assert kafka.topics() == set()
 
 
+def test_broker_that_the_agent_paused_is_resumed_by_clean(kafka: KafkaOnHosts, on_kafka) -> None:
+    servers = kafka.servers(commands={"start": ["sudo", "-n", "systemctl", "start", "kafka"]})
+    pause = {"fault": "pause", "target": "broker-2", "hold": "9m"}
+    vary(on_kafka, kafka.section(servers=servers), pause)
+    running = on_kafka.start("run", "small.yaml", "--out", "results", "--yes")
+    on_kafka.wait_for_output("pause#1 verified")
+    assert kafka.process_state(1) == "T"
+    os.kill(running.pid, signal.SIGKILL)
+    running.wait(PATIENCE_S)
+
+    cleaned = on_kafka("clean")
+    assert cleaned.returncode == 0, cleaned.stdout + cleaned.stderr
+    assert kafka.process_state(1) != "T"
+    wait_until(kafka.complete, PATIENCE_S, "all brokers to serve")
+    assert kafka.topics() == set()
+
+
 def test_host_undoes_faults_when_its_lease_ends(kafka: KafkaOnHosts) -> None:
     before = kafka.state(0)
     with kafka.hosts.logged_in(0) as connection:

@@ -1,5 +1,6 @@
 """A server that the agent did not start: found by its port, limited, its disk filled; undone."""
 
+import json
 import os
 import signal
 import subprocess
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from ackproof.infra.agent import attached, cgroups
+from ackproof.infra.agent.stat import stat
 from ackproof.infra.api.capabilities import LimitedResource
 from ackproof.infra.api.interface import InfraError
 from ackproof.infra.backends.localhost import LocalhostBackend
@@ -105,6 +107,26 @@ def test_changes_of_a_killed_agent_are_undone(node: AgentNode, port: int, tmp_pa
     attached.restore(str(tmp_path))
     assert settings(port, node) == before != during
     attached.restore(str(tmp_path))
+
+
+def test_paused_server_of_a_killed_agent_is_resumed(
+    node: AgentNode, port: int, tmp_path: Path
+) -> None:
+    pid = found(node, port)
+    assert pid is not None
+    node.agent.ask("pause_server", port=port)
+    wait_until(lambda: stat(pid).letter == "T", PATIENCE_S, "the stop")
+    assert found(node, port) == pid
+    attached.restore(str(tmp_path))
+    wait_until(lambda: stat(pid).letter != "T", PATIENCE_S, "the process to go on")
+
+
+def test_half_written_note_is_ignored(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    note = json.dumps({"remove": str(tmp_path / "file")})
+    (tmp_path / "changes.jsonl").write_text(f'{note}\n{{"remo')
+    attached.restore(str(tmp_path))
+    assert not (tmp_path / "file").exists()
 
 
 def test_group_with_other_processes_is_not_limited(node: AgentNode, port: int) -> None:

@@ -41,6 +41,10 @@ def test_a_cut_draws_nothing() -> None:
         rules(active("loss", 100))[-1] == "incoming ip saddr { 10.64.0.11 } counter name hit_7 drop"
     )
     assert "numgen random mod 100 < 30" in rules(active("loss", 30))[-1]
+    assert (
+        rules(active("loss-out", 100))[-1]
+        == "outgoing ip daddr { 10.64.0.11 } counter name hit_7 drop"
+    )
 
 
 def test_dropped_packets_are_not_reset() -> None:

@@ -34,7 +34,7 @@ from ackproof.infra import systems
 from ackproof.infra.api.interface import Capability
 from ackproof.infra.backends.ssh.inventory import Login
 from ackproof.infra.node.nodes import LIMITS, OF_LINKS
-from ackproof.infra.systems.external.description import Action
+from ackproof.infra.systems.external.description import Action, by_agent
 from ackproof.infra.systems.product import EXTERNAL, KAFKA
 from ackproof.infra.systems.security import MECHANISMS, unspoken
 from ackproof.nemesis import FAULTS
@@ -59,6 +59,8 @@ _HANDS: Mapping[str, frozenset[Action]] = {
     "pause": frozenset({Action.PAUSE, Action.RESUME}),
     # A broker with a full disk is started again at the end.
     "disk-full": frozenset({Action.KILL, Action.START}),
+    # The kernel kills a broker that needs more memory.
+    "starve-memory": frozenset({Action.START}),
 }
 """The actions that each fault on broker processes needs."""
 _ORDERS = frozenset(
@@ -201,7 +203,9 @@ def _refused(fault: str, spec: ExternalSpec, signal: str) -> Iterator[str]:
         gentle = fault == "restart" and signal == "kill"
         needed = _HANDS["kill" if gentle else fault]
         for name, one in spec.servers.items():
-            if lacking := sorted(needed - handle(one).actions):
+            control = handle(one)
+            able = control.actions | (by_agent(control) if spec.agent else set())
+            if lacking := sorted(needed - able):
                 yield f"{fault} needs commands of {name} to {', '.join(lacking)}"
 
 

@@ -82,6 +82,11 @@ class BrokerControl(_DescriptionPart):
         return where + "; ".join(" ".join(argv) for argv in self.commands[action])
 
 
+def by_agent(control: BrokerControl) -> frozenset[Action]:
+    """Return the actions that the agent beside a broker does, because nothing else is named."""
+    return frozenset({Action.PAUSE, Action.RESUME}) - control.actions
+
+
 _DOCKER = {
     Action.STOP: "stop",
     Action.START: "start",

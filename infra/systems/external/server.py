@@ -12,7 +12,12 @@ from ackproof.infra.node.agent_client import AgentClient
 from ackproof.infra.node.attached import LogDirectoryDisk, ServerLimits
 from ackproof.infra.node.node import AgentNode
 from ackproof.infra.systems.external.control import carry_out
-from ackproof.infra.systems.external.description import Action, BrokerControl, server_name
+from ackproof.infra.systems.external.description import (
+    Action,
+    BrokerControl,
+    by_agent,
+    server_name,
+)
 from ackproof.infra.systems.external.journal import Journal
 from ackproof.infra.systems.external.probes import answers, settings_of
 
@@ -32,6 +37,8 @@ _BACK: Mapping[Action, Action] = {
     Action.PAUSE: Action.RESUME,
 }
 """The action that undoes each action."""
+_VERBS = {Action.PAUSE: "pause_server", Action.RESUME: "resume_server"}
+"""The verbs of the agent for actions."""
 
 
 class ExternalNode:
@@ -216,7 +223,10 @@ class ExternalServer:
             raise InfraError(f"{self.name} is not in the inventory and is not touched")
         if (back := _BACK.get(action)) is not None:
             self._journal().down(self.id, back)
-        carry_out(self._handle, action)
+        if self._agent is not None and action in by_agent(self._handle):
+            self._agent.ask(_VERBS[action], port=self.port)
+        else:
+            carry_out(self._handle, action)
         if back is None:
             self._journal().up(self.id)
 

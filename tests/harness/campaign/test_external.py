@@ -171,6 +171,16 @@ def test_problems_of_an_external_cluster_are_reported(tmp_path: Path, changes, r
     assert any(reason in line for line in told), told
 
 
+def test_agent_pauses_brokers_without_a_command_for_it(tmp_path: Path) -> None:
+    start = {"commands": {"start": ["start"]}}
+    servers = {name: {**one, **start} for name, one in HOSTS.items()}
+    pause = {"fault": "pause", "target": "all"}
+    check(written(tmp_path, pause, servers=servers, agent=True))
+    assert any(
+        "to pause, resume" in line for line in refused(written(tmp_path, pause, servers=servers))
+    )
+
+
 def test_a_secret_is_not_shown_when_it_is_refused(tmp_path: Path) -> None:
     told = refused(written(tmp_path, CREATE, client={"sasl.password": "hunter2"}))
     assert "hunter2" not in str(told)

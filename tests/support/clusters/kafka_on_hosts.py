@@ -112,15 +112,22 @@ class KafkaOnHosts:
             "properties": IN_FORCE,
         }
 
-    def servers(self) -> Mapping[str, Any]:
-        """The inventory: a unit on each host."""
+    def process_state(self, number: int) -> str:
+        """Return the letter of the state of the broker's process, see proc(5)."""
+        return self.hosts.run(number, "ps", "-C", "java", "-o", "stat=").output.strip()[:1]
+
+    def servers(self, **control: Any) -> Mapping[str, Any]:
+        """The inventory: a unit on each host, or other means to control its broker."""
         login = {
             "user": "admin",
             "key": str(self.hosts.directory / "key"),
             "known.hosts": str(self.hosts.directory / "known_hosts"),
         }
         return {
-            f"broker-{number}": {"systemd": _SERVICE, "ssh": {"address": address, **login}}
+            f"broker-{number}": {
+                **(control or {"systemd": _SERVICE}),
+                "ssh": {"address": address, **login},
+            }
             for number, address in enumerate(self.hosts.addresses, start=1)
         }
 
