@@ -30,6 +30,7 @@ from ackproof.infra.systems.external.description import (
     Connection,
     DescribedCluster,
     DescribedControllers,
+    by_agent,
     server_name,
 )
 from ackproof.infra.systems.external.journal import FILE
@@ -106,6 +107,8 @@ def doings(cluster: ClusterSpec) -> Iterator[str]:
     for broker, handle in sorted(described.handles.items()):
         for action in sorted(handle.actions):
             yield f"{server_name(broker)}, to {action}: {handle.words(action)}"
+        for action in sorted(by_agent(handle)) if described.agent else ():
+            yield f"{server_name(broker)}, to {action}: a signal by the agent"
     for name, host in sorted(described.hosts.items()):
         login = host.login
         yield (
