@@ -142,9 +142,9 @@ With KRaft the changes are those of its metadata log. ``broker`` of a ``controll
 broker is up if it is not fenced. ``zookeeper-lost`` means that no controller answers as the active
 one.
 
-For an external cluster the changes are those that clients receive several times a second. There are
-no rows of a ``controller``, and ``leader_epoch``, ``controller_epoch`` and ``version`` are null.
-``zookeeper-lost`` means that no broker answers.
+For an external cluster whose controllers are not named, the changes are those that clients receive
+several times a second. There are no rows of a ``controller``, and ``leader_epoch``,
+``controller_epoch`` and ``version`` are null. ``zookeeper-lost`` means that no broker answers.
 """
 
 PHASES = pa.schema(
@@ -193,7 +193,7 @@ SCHEDULING = pa.schema(
 
 In the ``span_ns`` before ``time``, all threads of the process together ran for ``ran_ns`` and
 waited for a processor for ``waited_ns`` while they were ready to run. There are no rows if the
-kernel does not measure that, and none for an external cluster.
+kernel does not measure that, and none for an external cluster without agents.
 """
 
 CLIENTS = pa.schema(

@@ -24,10 +24,10 @@ log = logging.getLogger(__name__)
 
 
 def watch(run: Run) -> None:
-    """Begin to watch every server that the harness started. A server that was never started is not
-    there yet. The exit status of one that can only be probed remotely is unknown."""
+    """Begin to watch every server whose process can be seen, unless it is watched already. A server
+    that was never started is not there yet."""
     for server in (*run.system.brokers, *run.system.zookeepers):
-        if server.distant is None:
+        if server.distant is None or server.distant.attached:
             watch_one(run, server)
 
 
@@ -130,7 +130,8 @@ class _WatchedServer:
         self._lately = max(ending - self._known, default=self._lately)
         self._known = ending
         try:
-            process = self._server.process
+            distant = self._server.distant
+            process = self._server.process if distant is None else distant.found()
         except LookupError:
             return
         if process is not self._process:

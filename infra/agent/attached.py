@@ -10,10 +10,11 @@ import json
 import os
 import re
 import signal
+import time
 from collections.abc import Iterator
 from typing import Any
 
-from ackproof.infra.agent import cgroups, disks, privilege
+from ackproof.infra.agent import cgroups, disks, privilege, processes
 from ackproof.infra.agent.stat import children, stat
 from ackproof.infra.agent.wire import RefusedByNode
 
@@ -23,6 +24,9 @@ _FILLER = ".ackproof-filler"
 _PROBE = ".ackproof-probe"
 """Files in a log directory. Kafka takes no notice of files there, but of directories."""
 _NAMED_MAX = 5
+_ENDED = frozenset("ZX")
+_SEGMENT = re.compile(r"\d{20}\.log")
+"""The name of a segment of a partition's log."""
 
 
 def listener(port: int) -> int | None:
@@ -36,6 +40,61 @@ def listener(port: int) -> int | None:
         named = ", ".join(map(str, sorted(pids)))
         raise RefusedByNode(f"several processes listen on port {port}: {named}")
     return next(iter(pids), None)
+
+
+def found(port: int) -> dict[str, int] | None:
+    """Return the ``pid`` and the ``start`` of the process that listens on a TCP port, or None if
+    there is none. The two together name it for ever.
+
+    Raises Refused if there are several.
+    """
+    pid = listener(port)
+    with contextlib.suppress(ProcessLookupError):
+        return None if pid is None else {"pid": pid, "start": stat(pid).start}
+    return None
+
+
+def seen(pid: int, start: int) -> dict[str, Any]:
+    """Return the ``state`` of a process that :func:`found` named, and its ``scheduled`` times."""
+    try:
+        now = stat(pid)
+    except ProcessLookupError:
+        now = None
+    if now is None or now.start != start or now.letter in _ENDED:
+        return {"state": "exited", "scheduled": None}
+    state = "stopped" if now.letter in processes.STOPPED else "running"
+    return {"state": state, "scheduled": processes.scheduled_times(pid)}
+
+
+def log_lines(pid: int, words: list[str], within_s: float) -> list[str] | None:
+    """Return the lines with one of ``words`` in the log files of a process, in order.
+
+    These are the files that it has open and whose names end with ``.log``, and what it has put
+    aside beside them in the last ``within_s`` seconds. Segments of partitions are none. Return None
+    if it has no such file open.
+    """
+    opened = set(_log_files(pid))
+    since = time.time() - within_s
+    files = [
+        entry
+        for path in opened
+        for entry in os.scandir(os.path.dirname(path))
+        if entry.name.startswith(os.path.basename(path)) and entry.stat().st_mtime >= since
+    ]
+    lines = []
+    for entry in sorted(files, key=lambda entry: entry.stat().st_mtime):
+        with open(entry.path, encoding="utf-8", errors="replace") as file:
+            lines += [line for line in file if any(word in line for word in words)]
+    return lines if opened else None
+
+
+def _log_files(pid: int) -> Iterator[str]:
+    with contextlib.suppress(FileNotFoundError):
+        for name in os.listdir(f"/proc/{pid}/fd"):
+            with contextlib.suppress(FileNotFoundError):
+                path = os.readlink(f"/proc/{pid}/fd/{name}")
+                if path.endswith(".log") and not _SEGMENT.fullmatch(os.path.basename(path)):
+                    yield path
 
 
 def _server(port: int) -> int:

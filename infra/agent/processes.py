@@ -7,7 +7,8 @@ from ackproof.infra.agent import cgroups, children
 from ackproof.infra.agent.children import Child, in_main_thread
 from ackproof.infra.agent.stat import schedule_times, stat
 
-_STOPPED = frozenset("Tt")
+STOPPED = frozenset("Tt")
+"""The letters of stopped processes (proc(5))."""
 _started: list[Child] = []
 
 
@@ -50,7 +51,7 @@ def state(number: int) -> dict[str, object]:
         child = _started[number]
         if child.code is not None:
             return {"state": "exited", "exit_code": child.code}
-        stopped = stat(child.pid).letter in _STOPPED
+        stopped = stat(child.pid).letter in STOPPED
         return {"state": "stopped" if stopped else "running", "exit_code": None}
 
     return in_main_thread(look)
@@ -67,13 +68,18 @@ def scheduled(number: int) -> dict[str, int] | None:
         child = _started[number]
         if child.code is not None:
             return None
-        times = tuple(schedule_times(child.pid))
-        if not times:
-            return None
-        ran, waited = (sum(each) for each in zip(*times, strict=True))
-        return {"ran_ns": ran, "waited_ns": waited}
+        return scheduled_times(child.pid)
 
     return in_main_thread(look)
+
+
+def scheduled_times(pid: int) -> dict[str, int] | None:
+    """Return :func:`scheduled` of any process."""
+    times = tuple(schedule_times(pid))
+    if not times:
+        return None
+    ran, waited = (sum(each) for each in zip(*times, strict=True))
+    return {"ran_ns": ran, "waited_ns": waited}
 
 
 def send(number: int, signal_number: int) -> None:

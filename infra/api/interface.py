@@ -102,6 +102,19 @@ class ExternalView(Protocol):
     def answers(self) -> bool:
         """Return whether the process itself answers a request."""
 
+    @property
+    def attached(self) -> bool:
+        """Return whether an agent is beside it, which sees its process and reads its logs."""
+
+    def found(self) -> "Process":
+        """Return the process that listens at its port, by the agent; the former one if there is
+        none now. Raises LookupError if none was found yet."""
+
+    def log_lines(self, words: Sequence[str], within_s: float) -> Sequence[str] | None:
+        """Return the lines with one of ``words`` that the process has written to its own log in the
+        last ``within_s`` seconds, by the agent; None if no log file was found. Raises as
+        :meth:`found`."""
+
 
 # --- brokers that join later ------------------------------------------------------------------
 

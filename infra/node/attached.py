@@ -1,15 +1,68 @@
-"""Faults on a server that ran before the agent came: limits, and room on the disks of its logs."""
+"""A server that ran before the agent came: its process, limits, and room on its logs' disks."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Any, NoReturn
 
 from ackproof.infra.api.capabilities import LimitedResource
-from ackproof.infra.api.interface import InfraError
+from ackproof.infra.api.interface import InfraError, ProcessState, SchedulingTimes
 from ackproof.infra.node.agent_client import AgentClient
 from ackproof.infra.node.node import in_units_of_the_agent
 
 _DISK_WITHIN_S = 60.0
+_LOGS_WITHIN_S = 120.0
+
+
+class FoundProcess:
+    """An ``infra.api.interface.Process`` that the agent did not start and only looks at. Its exit
+    status is unknown.
+
+    Args:
+        name: The name of its server.
+        pid: Its id there.
+        start: Its start in clock ticks since boot. Another process of the same id has another one.
+    """
+
+    signals: frozenset[int] = frozenset()
+
+    def __init__(self, name: str, agent: AgentClient, pid: int, start: int) -> None:
+        self.name = name
+        self.pid = pid
+        self._start = start
+        self._agent = agent
+
+    def state(self) -> ProcessState:
+        return ProcessState(self._seen()["state"])
+
+    def scheduled(self) -> SchedulingTimes | None:
+        times = self._seen()["scheduled"]
+        return None if times is None else SchedulingTimes(**times)
+
+    def exit_code(self) -> None:
+        """Return None: the status goes to the process that started it."""
+
+    def signal(self, signal_number: int) -> NoReturn:
+        raise InfraError(f"{self.name} is not the agent's: signal {signal_number} is not sent")
+
+    def wait(self, timeout: float | None = None) -> NoReturn:
+        """Raise TimeoutError: its exit status never becomes known."""
+        raise TimeoutError(f"the exit status of {self.name} is unknown (waited {timeout} s)")
+
+    def log_lines(self, words: Sequence[str], within_s: float) -> Sequence[str] | None:
+        """Return the lines with one of ``words`` that it has written to its own log in the last
+        ``within_s`` seconds, or None if no log file of it was found."""
+        found: Sequence[str] | None = self._agent.ask(
+            "log_lines",
+            timeout=_LOGS_WITHIN_S,
+            pid=self.pid,
+            words=list(words),
+            within_s=within_s,
+        )
+        return found
+
+    def _seen(self) -> Mapping[str, Any]:
+        found: Mapping[str, Any] = self._agent.ask("see_server", pid=self.pid, start=self._start)
+        return found
 
 
 class ServerLimits:

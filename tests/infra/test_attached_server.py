@@ -11,13 +11,14 @@ from pathlib import Path
 
 import pytest
 
+from ackproof.harness.running.processes import exit_status
 from ackproof.infra.agent import attached, cgroups
 from ackproof.infra.agent.stat import stat
 from ackproof.infra.api.capabilities import LimitedResource
-from ackproof.infra.api.interface import InfraError
+from ackproof.infra.api.interface import InfraError, ProcessState
 from ackproof.infra.backends.localhost import LocalhostBackend
 from ackproof.infra.machine.waiting import wait_until
-from ackproof.infra.node.attached import LogDirectoryDisk, ServerLimits
+from ackproof.infra.node.attached import FoundProcess, LogDirectoryDisk, ServerLimits
 from ackproof.infra.node.node import AgentNode
 from tests.support.processes.deadlines import PATIENCE_S
 from tests.support.processes.process import free_port
@@ -169,3 +170,36 @@ def test_disk_of_a_log_directory_is_filled_and_emptied(node: AgentNode, tmp_path
             disk.lose_power("x", "lost")
     finally:
         subprocess.run(["umount", logs], check=True)
+
+
+def test_process_is_seen_until_its_end(node: AgentNode, port: int) -> None:
+    named = node.agent.ask("find_server", port=port)
+    process = FoundProcess("broker-1", node.agent, **named)
+    assert process.state() is ProcessState.RUNNING
+    assert process.scheduled() is not None
+    another = FoundProcess("broker-1", node.agent, named["pid"], named["start"] + 1)
+    assert another.state() is ProcessState.EXITED, "its id was given to another process"
+    os.kill(process.pid, signal.SIGSTOP)
+    stopped = lambda: process.state() is ProcessState.STOPPED  # noqa: E731
+    wait_until(stopped, PATIENCE_S, "the stop")
+    os.kill(process.pid, signal.SIGKILL)
+    ended = lambda: process.state() is ProcessState.EXITED  # noqa: E731
+    wait_until(ended, PATIENCE_S, "the end")
+    assert node.agent.ask("find_server", port=port) is None
+    assert exit_status(process) is None
+
+
+def test_log_lines_are_those_that_name_a_word(tmp_path: Path) -> None:
+    assert attached.log_lines(os.getpid(), ["orders-0"], 60) is None
+    (tmp_path / "server.log.2026-11-29-20").write_text("first of orders-0\nfirst of others-0\n")
+    (tmp_path / "aside.log").write_text("orders-0 in a file that is not open\n")
+    with (
+        (tmp_path / "server.log").open("a") as log,
+        (tmp_path / "00000000000000000000.log").open("a") as segment,
+    ):
+        segment.write("orders-0 in a record\n")
+        segment.flush()
+        log.write("others-0\nlast of orders-0\n")
+        log.flush()
+        found = attached.log_lines(os.getpid(), ["orders-0"], 60)
+    assert found == ["first of orders-0\n", "last of orders-0\n"]

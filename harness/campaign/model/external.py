@@ -143,7 +143,7 @@ class ExternalSpec(Section):
     broker_ids: tuple[Annotated[int, Field(ge=0)], ...] | None = None
     """Each `broker.id`, if they are not 1 to `brokers` and not named under `servers`."""
     agent: bool = False
-    """Whether the agent runs beside each broker, for faults of links, limits and full disks."""
+    """Whether the agent runs beside each broker, for more faults and checked guarantees."""
     controllers: ControllersSpec | None = None
     """The KRaft controllers. Without them, clients alone observe the cluster."""
     servers: Mapping[
@@ -224,22 +224,20 @@ _BY_METADATA = (
     "epochs-rise",
 )
 """The guarantees that need leader epochs and versions of the ISR."""
+_BY_AGENTS = ("replicas-agree", "one-leader-an-epoch", "servers-stay-up")
+"""The guarantees that need the brokers' files and processes."""
+_WITHOUT_AGENTS = "no agent is beside the brokers: set cluster.external.agent"
+_OF_CLIENTS = (
+    "clients receive neither leader epochs nor versions of the ISR: name the controllers under "
+    "cluster.external.controllers"
+)
 
 
 def unchecked(spec: ExternalSpec) -> Mapping[str, str]:
     """Return the guarantees that a run on the cluster cannot check, each with the reason."""
-    reasons = {
-        "replicas-agree": "the logs of an external cluster are not read",
-        "servers-stay-up": "the processes of an external cluster are not observed",
-    }
-    if spec.controllers is not None:
-        logs = "the brokers' own logs about leaders are not read"
-        return reasons | {"one-leader-an-epoch": logs}
-    return reasons | dict.fromkeys(
-        _BY_METADATA,
-        "clients receive neither leader epochs nor versions of the ISR: name the controllers "
-        "under cluster.external.controllers",
-    )
+    of_metadata = {} if spec.controllers else dict.fromkeys(_BY_METADATA, _OF_CLIENTS)
+    of_agents = {} if spec.agent else dict.fromkeys(_BY_AGENTS, _WITHOUT_AGENTS)
+    return {**of_agents, **of_metadata}
 
 
 def handle(spec: HandSpec) -> BrokerControl:

@@ -187,7 +187,7 @@ def _planned(campaign: Campaign, run: RunPlan) -> PlannedRun:
         cells=tuple(run.cells),
         faults=tuple(_fault(fault) for fault in run.faults),
         failovers=tuple(run.failovers),
-        replicas=not is_external(run.cluster.system),
+        replicas=run.cluster.external is None or run.cluster.external.agent,
         external=is_external(run.cluster.system),
         unchecked={} if run.cluster.external is None else unchecked(run.cluster.external),
         skipped=tuple(f"{one.what}: {one.reason}" for one in campaign.skipped),

@@ -1,7 +1,7 @@
 """The last steps of a run: flush, final read, collect and teardown."""
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import PurePosixPath
@@ -15,7 +15,7 @@ from ackproof.harness.running.processes import exit_status, last_words
 from ackproof.harness.running.servers import check_brokers_left, remove_live_logs
 from ackproof.harness.running.steps.setup import CLIENTS, SILENCE, compare_clocks, ended_otherwise
 from ackproof.history import storage
-from ackproof.infra.api.interface import InfraError, Node, Server, System
+from ackproof.infra.api.interface import InfraError, Node, Server
 from ackproof.workloads.interface import CATCH_UP_S, Client, ClientRole
 from ackproof.workloads.reading_back.processes import apart, crashed
 
@@ -84,6 +84,14 @@ def _tried(run: Run, act: Callable[[], None]) -> None:
 
 log = logging.getLogger(__name__)
 
+_REGISTRATIONS = ("egistered broker", "connecting to ZooKeeper at")
+"""Words of the lines by which the checkers tell a broker's processes apart."""
+_OF_PARTITION = ("Leader {} ", "Follower {} ", "Truncating partition {} ", "[Partition {} broker=")
+"""Words of the lines about a single partition that the checkers read. Others may name partitions of
+other topics, too."""
+_LOGS_OF_S = 7 * 86_400.0
+"""The age of the oldest log files that are looked through. Kafka begins a new one each hour."""
+
 
 def final_read(run: Run, deadline: Deadline) -> None:
     """Read every partition of every cell from its start to its end."""
@@ -123,16 +131,18 @@ def _read(
 
 
 def collect(run: Run, deadline: Deadline) -> None:
-    """Fetch every replica's raw log, if the cluster was deployed, and every process's output."""
+    """Fetch every replica's raw log, if the brokers' nodes can be asked, and every process's
+    output."""
     processes.stop_watching(run.watches, list(run.watches))
     brokers = (*run.system.brokers, *run.system.added.there)
     for broker in brokers if run.ended_well.get("deploy") else ():
         deadline.check()
-        for place, source in _replicas(run.system, broker):
+        for place, source in _replicas(run, broker):
             _fetch(run, broker.node, source, f"replicas/{place}")
     for node in _nodes(run):
         deadline.check()
         _fetch(run, node, node.log_directory, f"logs/{node.name}")
+    _copy_log_lines(run, [broker for broker in brokers if _is_attached(broker)])
 
 
 def teardown(run: Run, deadline: Deadline) -> None:
@@ -163,11 +173,21 @@ def _nodes(run: Run) -> list[Node]:
     return [*ours.values(), *run.client_nodes]
 
 
-def _replicas(system: System, broker: Server) -> Iterator[tuple[str, PurePosixPath]]:
-    """Yield the broker's log directories, after their local names. One of several has a number."""
-    directories = system.log_directories(broker)
+def _replicas(run: Run, broker: Server) -> Iterator[tuple[str, PurePosixPath]]:
+    """Yield the directories of logs to fetch, after their local names. One of several log
+    directories has a number. On an external cluster they are those of the run's own partitions,
+    because it has no business with others."""
+    directories = run.system.log_directories(broker)
     for number, directory in enumerate(directories, start=1):
-        yield broker.name if len(directories) == 1 else f"{broker.name}/{number}", directory
+        place = broker.name if len(directories) == 1 else f"{broker.name}/{number}"
+        if broker.distant is None:
+            yield place, directory
+            continue
+        for cell in run.cells:
+            for topic, partition in cell.topic_partitions:
+                name = f"{topic}-{partition}"
+                if broker.node.entries(directory / name):
+                    yield f"{place}/{name}", directory / name
 
 
 def _fetch(run: Run, node: Node, source: PurePosixPath, target: str) -> None:
@@ -177,7 +197,40 @@ def _fetch(run: Run, node: Node, source: PurePosixPath, target: str) -> None:
         node.fetch(source, run.directory / target)
     except (InfraError, OSError) as error:
         run.finding("collect", f"{source} of {node.name} could not be fetched completely: {error}")
+    _record(run, target)
+
+
+def _record(run: Run, target: str) -> None:
     files = (path for path in sorted((run.directory / target).rglob("*")) if path.is_file())
     run.recorder.collected(
         {path.relative_to(run.directory).as_posix(): storage.digest(path) for path in files}
     )
+
+
+def _is_attached(broker: Server) -> bool:
+    return broker.distant is not None and broker.distant.attached
+
+
+def _copy_log_lines(run: Run, brokers: Sequence[Server]) -> None:
+    """Copy what the brokers of an external cluster logged about the run's partitions and their own
+    registrations. The lines of one broker alone would not show whether another one led, too: all
+    brokers have them, or none."""
+    partitions = [f"{topic}-{n}" for cell in run.cells for topic, n in cell.topic_partitions]
+    words = [*_REGISTRATIONS, *(line.format(one) for line in _OF_PARTITION for one in partitions)]
+    found: dict[str, Sequence[str]] = {}
+    for broker in brokers:
+        assert broker.distant is not None
+        try:
+            lines = broker.distant.log_lines(words, _LOGS_OF_S)
+        except (InfraError, LookupError) as error:
+            run.tell(f"collect: the log of {broker.name} could not be read: {error}")
+            return
+        if lines is None:
+            run.tell(f"collect: {broker.name} writes no file *.log, so its log was not read")
+            return
+        found[broker.name] = lines
+    for name, lines in found.items():
+        target = run.directory / "logs" / name
+        target.mkdir(parents=True, exist_ok=True)
+        storage.write_text(target / f"{name}.log", "".join(lines))
+        _record(run, f"logs/{name}")

@@ -36,6 +36,7 @@ def deploy(run: Run, deadline: Deadline) -> None:
         cause, *_ = str(error).splitlines()
         words = last_words(error.server.node, error.server.name)
         raise DeploymentError(f"{cause}{words}", error.server) from error
+    servers.watch(run)  # those that ran before, now that an agent is beside them
     deadline.check()
     record_zookeeper_counters(run, "deployed")
     run.observer.start()

@@ -9,7 +9,7 @@ from ackproof.infra.agent.measuring import accepts
 from ackproof.infra.api.interface import InfraError, ProcessState
 from ackproof.infra.machine.waiting import wait_until
 from ackproof.infra.node.agent_client import AgentClient
-from ackproof.infra.node.attached import LogDirectoryDisk, ServerLimits
+from ackproof.infra.node.attached import FoundProcess, LogDirectoryDisk, ServerLimits
 from ackproof.infra.node.node import AgentNode
 from ackproof.infra.systems.external.control import carry_out
 from ackproof.infra.systems.external.description import (
@@ -147,6 +147,7 @@ class ExternalServer:
         self.disks: Sequence[LogDirectoryDisk] = ()
         self.service_ports: Sequence[int] = ()
         self._agent: AgentClient | None = None
+        self._found: FoundProcess | None = None
         self.host, self.port = "", 0
         self._handle = handle
         self._connection = connection
@@ -211,6 +212,24 @@ class ExternalServer:
 
     def answers(self) -> bool:
         return answers(self._connection, (self.host, self.port))
+
+    @property
+    def attached(self) -> bool:
+        return self._agent is not None
+
+    def found(self) -> FoundProcess:
+        if self._agent is None:
+            raise LookupError(f"no agent is beside {self.name}")
+        if self._found is None or self._found.state() is ProcessState.EXITED:
+            now = self._agent.ask("find_server", port=self.port)
+            if now is not None:
+                self._found = FoundProcess(self.name, self._agent, now["pid"], now["start"])
+        if self._found is None:
+            raise LookupError(f"no process of {self.name} was found")
+        return self._found
+
+    def log_lines(self, words: Sequence[str], within_s: float) -> Sequence[str] | None:
+        return self.found().log_lines(words, within_s)
 
     def start(self) -> ExternalProcess:
         self.do(Action.START)

@@ -58,6 +58,15 @@ def voters(quorum: str = "1@kafka-1:9093", **further) -> dict[str, object]:
     return {"controllers": {"quorum.voters": quorum, **further}}
 
 
+WITH_AGENTS = {
+    "agent": True,
+    "servers": {
+        f"broker-{n}": {"systemd": "kafka", "ssh": {"address": f"kafka-{n}", "user": "admin"}}
+        for n in (1, 2, 3)
+    },
+}
+
+
 @pytest.mark.parametrize(
     ("fault", "external", "reason"),
     [
@@ -223,6 +232,7 @@ def test_topics_have_a_prefix_of_the_run_and_targets_follow(tmp_path: Path) -> N
             },
         ),
         (voters(), {"replicas-agree", "one-leader-an-epoch", "servers-stay-up"}),
+        ({**voters(), **WITH_AGENTS}, set()),
     ],
 )
 def test_unchecked_guarantees_are_planned_with_a_reason(
@@ -231,6 +241,7 @@ def test_unchecked_guarantees_are_planned_with_a_reason(
     campaign = check(written(tmp_path, CREATE, **external)).campaign.resolved(seed=7)
     (planned,) = manifest_of(campaign, runs_of(campaign)).runs
     assert planned.unchecked.keys() == unchecked <= GUARANTEES.keys()
+    assert planned.replicas == ("replicas-agree" not in unchecked)
     assert all(planned.unchecked.values())
 
 

@@ -35,7 +35,7 @@ alive() { kill -0 "$(cat $unit 2>/dev/null)" 2>/dev/null; }
 case "$*" in
   "start kafka")
     alive && exit 0
-    setsid COMMAND > /srv/kafka/server.log 2>&1 < /dev/null &
+    setsid COMMAND >> /srv/kafka/server.log 2>&1 < /dev/null &
     echo $! > $unit ;;
   "stop kafka")
     alive || exit 0
@@ -45,6 +45,16 @@ case "$*" in
   *) echo "Unit $2 could not be found."; exit 5 ;;
 esac
 """
+_LOGGING = """\
+status = error
+appender.out.type = Console
+appender.out.name = out
+appender.out.layout.type = PatternLayout
+appender.out.layout.pattern = [%d] %p %m (%c)%n
+rootLogger.level = info
+rootLogger.appenderRef.out.ref = out
+"""
+_LOGS_BY = "-Dlog4j2.configurationFile="
 _JVM = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 _COMMON: Mapping[str, object] = {
     **IN_FORCE,
@@ -68,7 +78,7 @@ class KafkaOnHosts:
         self.hosts = hosts
         self._jars = jars
         voters = enumerate(hosts.addresses, start=1)
-        self._voters = ",".join(f"{n}@{address}:{_CONTROLLER_PORT}" for n, address in voters)
+        self.voters = ",".join(f"{n}@{address}:{_CONTROLLER_PORT}" for n, address in voters)
 
     @property
     def bootstrap(self) -> str:
@@ -149,20 +159,24 @@ class KafkaOnHosts:
         properties = {
             **_COMMON,
             "node.id": number + 1,
-            "controller.quorum.voters": self._voters,
+            "controller.quorum.voters": self.voters,
             "listeners": f"PLAINTEXT://{address}:{_PORT},CONTROLLER://{address}:{_CONTROLLER_PORT}",
             "advertised.listeners": f"PLAINTEXT://{address}:{_PORT}",
         }
         lines = "".join(f"{name}={value}\n" for name, value in properties.items())
         config = f"{_HOME}/server.properties"
+        logging = f"{_HOME}/log4j2.properties"
         java = ["java", "-Xmx256m", *_JVM, "-cp", f"{self._jars}/*"]
-        program = _SYSTEMCTL.replace("COMMAND", shlex.join([*java, "kafka.Kafka", config]))
+        program = _SYSTEMCTL.replace(
+            "COMMAND", shlex.join([*java, _LOGS_BY + logging, "kafka.Kafka", config])
+        )
         # Its package is on the host. The file is sudo's, which makes it at its first use.
         self._on(number, "apt-get", "-qq", "install", "nftables")
         self._on(number, "touch", "/home/admin/.sudo_as_admin_successful")
         self._on(number, "mkdir", "-p", LOGS)
         self._on(number, "mount", "-t", "tmpfs", "-o", f"size={_DISK_MB}m", "tmpfs", LOGS)
         self._put(number, config, lines)
+        self._put(number, logging, _LOGGING)
         self._put(number, "/usr/local/bin/systemctl", program)
         self._on(number, "chmod", "755", "/usr/local/bin/systemctl")
         where = ["--cluster-id", _CLUSTER_ID, "--config", config]
