@@ -342,6 +342,20 @@ def test_dry_run_lists_hosts_and_commands_without_a_connection(tmp_path: Path) -
     assert not (tmp_path / "results").exists()
 
 
+def test_dry_run_says_what_agents_do_on_which_host(tmp_path: Path) -> None:
+    servers = {name: {**one, "commands": {"start": ["start"]}} for name, one in HOSTS.items()}
+    cut = {"fault": "cut", "target": "broker-1 -> broker-2"}
+    path = written(tmp_path, cut, servers=servers, agent=True)
+    done = run(path, "run", path.name, "--dry-run")
+    assert done.returncode == 0, done.stderr
+    for line in (
+        "broker-1, to pause: a signal by the agent",
+        "broker-2, beside its process on admin@kafka-2: the agent in /var/lib/ackproof, as root",
+        "agents drop or delay packets by nft and tc",
+    ):
+        assert line in done.stdout, done.stdout
+
+
 def run(path: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
         [sys.executable, "-P", "-m", "ackproof.harness", *arguments],
