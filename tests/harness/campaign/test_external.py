@@ -342,7 +342,7 @@ def test_dry_run_lists_hosts_and_commands_without_a_connection(tmp_path: Path) -
     assert not (tmp_path / "results").exists()
 
 
-def test_dry_run_says_what_agents_do_on_which_host(tmp_path: Path) -> None:
+def test_dry_run_lists_the_agent_s_actions_by_host(tmp_path: Path) -> None:
     servers = {name: {**one, "commands": {"start": ["start"]}} for name, one in HOSTS.items()}
     cut = {"fault": "cut", "target": "broker-1 -> broker-2"}
     path = written(tmp_path, cut, servers=servers, agent=True)
