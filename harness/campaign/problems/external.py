@@ -76,7 +76,7 @@ _BY_AGENT = frozenset({*OF_LINKS, *LIMITS, Capability.FILL_DISKS})
 """Capabilities of which a fault needs one if the agent beside the brokers is what injects it."""
 _BOTH_ENDS = frozenset({Capability.RESET_LINKS, Capability.NARROW_LINKS, Capability.SLOW_LINKS})
 """Capabilities that each direction of a link needs at an end of its own."""
-_UNSEEN = "clients cannot learn which servers keep the metadata, or which controller is active"
+_NO_TARGET = "on an external cluster, the servers that keep the metadata are no targets"
 
 
 def own_external_problems(content: Mapping[str, object]) -> Iterator[Problem]:
@@ -132,7 +132,7 @@ def _refusals(entry: Entry, spec: ExternalSpec) -> Iterator[str]:
     else:
         for step in catalogue()[entry.story].steps:
             yield from _refused(step.fault, spec, "terminate")
-    yield from (f"{role}: {_UNSEEN}" for role in keeper_roles(entry))
+    yield from (f"{role}: {_NO_TARGET}" for role in keeper_roles(entry))
 
 
 def _links_of_clients(entry: Entry, clients: int) -> Iterator[str]:
@@ -154,8 +154,6 @@ def _links_of_clients(entry: Entry, clients: int) -> Iterator[str]:
 
 def refused_everywhere(fault: str) -> str | None:
     """Return the reason why no external cluster can offer the fault, or None if some can."""
-    if fault == "elect-unclean":
-        return "is proven by leader epochs, which clients do not receive"
     never = BESIDE_BROKERS.never
     if reasons := [never[one] for one in sorted(FAULTS[fault].needs) if one in never]:
         return f"is not for {EXTERNAL} clusters: {reasons[0]}"

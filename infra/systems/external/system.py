@@ -226,7 +226,7 @@ class ExternalSystem:
 
     @property
     def voters(self) -> None:
-        """Return None: clients cannot learn which servers keep the metadata."""
+        """Return None: the harness changes no voters of a cluster that it did not deploy."""
 
     @property
     def certificates(self) -> None:
