@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from ackproof.checkers.pictures.facts import subject_of_row
 from ackproof.checkers.pictures.log_picture import (
     COLUMNS_MAX,
     NOT_OBSERVED,
@@ -27,7 +28,6 @@ from ackproof.checkers.pictures.log_picture import (
     log_picture,
     merged,
 )
-from ackproof.checkers.pictures.subjects import subject_of_row
 from ackproof.checkers.root_cause.kinds import CauseKind
 from ackproof.harness.report.pictures import drawn
 from ackproof.harness.report.pictures.sentences import aloud

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from ackproof.checkers.verdict import Verdict
-from ackproof.harness.comparing.differences import lines
-from ackproof.harness.comparing.measures import measures
+from ackproof.harness.comparing.differences import lines, measures
 from ackproof.harness.comparing.sides import BINS, PooledCell, Sends, Side
 from ackproof.harness.report import chance
 from ackproof.harness.report.cell_document import CellDocument

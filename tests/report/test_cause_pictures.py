@@ -8,6 +8,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+from ackproof.checkers.pictures.facts import subject_of_row
 from ackproof.checkers.pictures.log_picture import (
     ClientFacts,
     Facts,
@@ -16,7 +17,6 @@ from ackproof.checkers.pictures.log_picture import (
     Subject,
     log_picture,
 )
-from ackproof.checkers.pictures.subjects import subject_of_row
 from ackproof.checkers.root_cause.kinds import CauseKind
 from ackproof.checkers.verdict import CampaignResult, Cause, Verdict
 from ackproof.harness import report

@@ -27,9 +27,8 @@ from ackproof.harness.report.leading_causes import (
     mechanism,
     permitted_causes,
 )
-from ackproof.harness.report.links import Links
 from ackproof.harness.report.losses import AnomalyWindow
-from ackproof.harness.report.page import PageContent, render
+from ackproof.harness.report.page import Links, PageContent, render
 from ackproof.harness.report.rows import rows
 from ackproof.harness.report.similar_texts import grouped
 from ackproof.harness.report.terminal import print_result

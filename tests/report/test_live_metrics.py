@@ -13,7 +13,7 @@ from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from ackproof.harness.report.axis.sends import Sends
-from ackproof.harness.report.live.metrics import Scrape
+from ackproof.harness.report.live.server import Scrape
 from ackproof.harness.report.live.source import RunSource, RunState
 from ackproof.history.schema import SENDS
 from ackproof.history.writer import TableWriter

@@ -25,8 +25,9 @@ from ackproof.harness.report.document import FaultDocument
 from ackproof.harness.report.trends import night_file
 from ackproof.harness.report.trends.charts import MEASURES, Chart, assets
 from ackproof.harness.report.trends.night import CellFigures, Night
-from ackproof.harness.report.trends.reliability import fault_rates, flaky_cells
 from ackproof.harness.report.trends.trend import (
+    fault_rates,
+    flaky_cells,
     not_compared,
     occasion,
     render,

@@ -10,9 +10,8 @@ import pyarrow.compute as pc
 
 from ackproof.checkers.checks.catalogue import SKIPPED, SKIPPED_BY_COMMIT, UNSEEN
 from ackproof.checkers.context.run import RunEvidence, gather
-from ackproof.checkers.pictures.facts import picture
+from ackproof.checkers.pictures.facts import number_of, picture, subject_of_cause, subject_of_row
 from ackproof.checkers.pictures.log_picture import LogPicture, Subject
-from ackproof.checkers.pictures.subjects import number_of, subject_of_cause, subject_of_row
 from ackproof.checkers.root_cause.causes import MORE
 from ackproof.checkers.verdict import Cause
 from ackproof.harness.report import losses
