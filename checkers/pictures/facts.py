@@ -1,5 +1,5 @@
-"""The subjects of pictures, among the rows of ``anomalies.parquet`` and ``root-causes.parquet``, and
-the facts of a history that a picture shows.
+"""The subjects of pictures (rows of ``anomalies.parquet`` and ``root-causes.parquet``), and the
+facts of a history that a picture shows.
 
 A picture shows a few offsets of one partition. Of the tables and raw logs of the partition, only
 the records at these offsets are kept.
