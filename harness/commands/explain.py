@@ -30,7 +30,7 @@ from ackproof.harness.exit_status import ExitStatus
 from ackproof.harness.report import verdict
 from ackproof.harness.report.causes import WHAT, grouped
 from ackproof.harness.report.pictures import drawn
-from ackproof.harness.report.pictures.text import text
+from ackproof.harness.report.pictures.rendering import text
 from ackproof.harness.report.remedies import remedy
 from ackproof.harness.report.rows import rows
 from ackproof.history.storage import AnyPath

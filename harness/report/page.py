@@ -3,7 +3,7 @@ everything."""
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cache
@@ -16,7 +16,7 @@ from markupsafe import Markup, escape
 from ackproof.checkers.checks.outages import OUTAGE_MIN_NS
 from ackproof.checkers.pictures.log_picture import LogPicture
 from ackproof.checkers.root_cause.causes import attributed_faults
-from ackproof.checkers.verdict import CampaignResult, Cause
+from ackproof.checkers.verdict import CampaignResult, Cause, Guarantee, Verdict
 from ackproof.harness.report import axis, clients, figures, losses, plugin_checks
 from ackproof.harness.report.about import About, lasted, moment
 from ackproof.harness.report.axis.document import Document as AxisDocument
@@ -24,14 +24,19 @@ from ackproof.harness.report.causes import WHAT, CauseGroup, Causes, cause_ancho
 from ackproof.harness.report.cell_names import CellKey
 from ackproof.harness.report.comparison import compare, label, seconds
 from ackproof.harness.report.fault_costs import fault_costs
-from ackproof.harness.report.leading_causes import SHOWN_MAX, LeadingCause
+from ackproof.harness.report.leading_causes import SHOWN_MAX, LeadingCause, cells_in_words
 from ackproof.harness.report.log_lines import LogLine
 from ackproof.harness.report.losses import AnomalyWindow, OutOfOrder
 from ackproof.harness.report.opportunities import Opportunity, Risk, in_words, risks
 from ackproof.harness.report.outages import OutageLines, outage_lines
-from ackproof.harness.report.outcome import THRESHOLD_HEADINGS, outcome, threshold_lines
+from ackproof.harness.report.outcome import (
+    THRESHOLD_HEADINGS,
+    guarantees_checked,
+    outcome,
+    threshold_lines,
+)
 from ackproof.harness.report.pictures.drawn import OPENED_MAX, Pictures
-from ackproof.harness.report.pictures.svg import Drawing, drawing
+from ackproof.harness.report.pictures.rendering import Drawing, drawing
 from ackproof.harness.report.rendering import templates
 from ackproof.harness.report.rows import (
     COUNTS,
@@ -54,8 +59,6 @@ from ackproof.harness.report.timeline import (
     fault_anchor,
     place_in_words,
 )
-from ackproof.harness.report.unchecked import SHOWN_MAX as UNCHECKED_MAX
-from ackproof.harness.report.unchecked import unchecked
 from ackproof.harness.report.verdict import quorum_told
 from ackproof.harness.report.violations import SHOWN_MAX as CASES_MAX
 from ackproof.harness.report.violations import Violation
@@ -570,3 +573,92 @@ def contents(body: str) -> list[tuple[str, Markup]]:
     """Return the sections of a page: their ids and their headings."""
     # The headings were escaped when the page was rendered.
     return [(found[1], Markup(found[2])) for found in _HEADING.finditer(body)]
+
+
+# --- what the verdict does not cover --------------------------------------------------------------
+#
+# A line each for unchecked guarantees, inconclusive cells, faults that were not proven, and skipped
+# parts of the campaign. A reader must see these beside the verdict, because a ``pass`` says nothing
+# about them.
+
+UNCHECKED_MAX = 5
+"""The number of lines that are shown at once. Further ones are folded."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unchecked:
+    """A part that the verdict does not cover.
+
+    Attributes:
+        subject: The guarantee, cell, fault or part of the campaign.
+        sentence: Why it is not covered.
+        run: The run of the subject; None if it concerns several.
+    """
+
+    subject: str
+    sentence: str
+    run: int | None = None
+
+
+def unchecked(
+    result: CampaignResult, cells: Sequence[CellRow], faults: Mapping[int, Sequence[FaultSpan]]
+) -> list[Unchecked]:
+    """Return what a result does not cover. ``faults`` are the faults of each run."""
+    return [
+        *_unproven_faults(faults),
+        *_inconclusive_cells(cells),
+        *_unchecked_guarantees(result, cells),
+        *(
+            Unchecked(subject="skipped, because it was refused", sentence=one)
+            for one in result.skipped
+        ),
+    ]
+
+
+def _unproven_faults(faults: Mapping[int, Sequence[FaultSpan]]) -> Iterator[Unchecked]:
+    for run, spans in sorted(faults.items()):
+        for span in spans:
+            if not span.proven:
+                known = "was not verified" if span.proven is None else "was not proven"
+                what = f"its effect {known}" if span.injected else "its injection failed"
+                yield Unchecked(
+                    subject=span.label, sentence=f"{what}, so that it counts as no fault", run=run
+                )
+
+
+def _inconclusive_cells(cells: Sequence[CellRow]) -> Iterator[Unchecked]:
+    for cell in cells:
+        if Verdict.INCONCLUSIVE in (cell.verdict, cell.kind):
+            left = len(cell.reasons) - 1
+            more = f" (and {left} more {'reason' if left == 1 else 'reasons'})" if left > 0 else ""
+            reason = cell.reasons[0] if cell.reasons else "no reason was recorded"
+            yield Unchecked(
+                subject=cell.title, sentence=f"inconclusive: {reason}{more}", run=cell.run
+            )
+
+
+def _unchecked_guarantees(result: CampaignResult, cells: Sequence[CellRow]) -> Iterator[Unchecked]:
+    """Yield the guarantees that were not checked, and those of which the evidence does not show
+    whether they held. Guarantees that lack the same evidence in the same cells are one line,
+    because one gap, such as a missing ack of one fault, can leave many undecided."""
+    missing = guarantees_checked(result.cells).missing
+    cells_of: dict[tuple[str, str], list[CellRow]] = {}
+    for cell in cells:
+        for one in cell.guarantees:
+            if (one.name in missing and not one.checked) or _is_unknown(one):
+                cells_of.setdefault((one.name, one.lacking or one.reason), []).append(cell)
+    names_of: dict[tuple[str, tuple[CellKey, ...]], list[str]] = {}
+    for (name, reason), of in cells_of.items():
+        names_of.setdefault((reason, tuple((one.run, one.cell) for one in of)), []).append(name)
+    for (reason, keys), names in names_of.items():
+        of = cells_of[names[0], reason]
+        if len(keys) == len(cells) > 1:
+            where = "in every cell"
+        else:
+            where = cells_in_words([cell.title for cell in of])
+        yield Unchecked(subject=", ".join(names), sentence=f"not checked {where}: {reason}")
+
+
+def _is_unknown(guarantee: Guarantee) -> bool:
+    """Return whether a guarantee is promised and the evidence does not show whether it held."""
+    return guarantee.promised and guarantee.held is None

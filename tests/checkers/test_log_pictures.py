@@ -30,8 +30,8 @@ from ackproof.checkers.pictures.log_picture import (
 )
 from ackproof.checkers.root_cause.kinds import CauseKind
 from ackproof.harness.report.pictures import drawn
+from ackproof.harness.report.pictures.rendering import WIDTH, text
 from ackproof.harness.report.pictures.sentences import aloud
-from ackproof.harness.report.pictures.text import WIDTH, text
 from tests.support.builders.checked_runs import WELL, run
 from tests.support.builders.consumers import MadeConsumer, seen
 from tests.support.builders.consumers import given as assigned

@@ -24,7 +24,7 @@ from ackproof.harness.report.causes import causes as causes_on_page
 from ackproof.harness.report.causes import grouped
 from ackproof.harness.report.page import PageContent, render
 from ackproof.harness.report.pictures import drawn
-from ackproof.harness.report.pictures.svg import drawing
+from ackproof.harness.report.pictures.rendering import drawing
 from tests.support.builders.checked_runs import WELL, run
 from tests.support.builders.consumers import MadeConsumer, seen
 from tests.support.builders.consumers import given as assigned

@@ -3,10 +3,9 @@
 from dataclasses import replace
 
 from ackproof.checkers.verdict import CellResult, Verdict
-from ackproof.harness.report.page import PageContent, render
+from ackproof.harness.report.page import SHOWN_MAX, PageContent, Unchecked, render, unchecked
 from ackproof.harness.report.rows import rows
 from ackproof.harness.report.timeline import FaultSpan
-from ackproof.harness.report.unchecked import SHOWN_MAX, Unchecked, unchecked
 from tests.support.builders.results import cell_result, guarantee, of_cells
 
 ALL = {"acks": "all", "min.insync.replicas": 2}
