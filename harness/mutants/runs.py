@@ -61,8 +61,8 @@ class MutantFinding:
     """The result of one run.
 
     Attributes:
-        guarantee: The broken guarantee, the mutant's own if it is among several; empty unless
-            found.
+        guarantee: The broken guarantee, the mutant's own if it is among several; empty if none
+            was broken.
         where: The cell in which it was broken.
         why: The observation, or the reason why the run is inconclusive.
         seconds: The time from the beginning of the run to its end, without the check.
