@@ -45,6 +45,7 @@ _METADATA = uuid.UUID(int=1)
 """The value of ``Uuid.METADATA_TOPIC_ID``."""
 _METADATA_TOPIC = TopicName("__cluster_metadata")
 _BYTES_MAX = 8 * 1024 * 1024
+_SNAPSHOT_WITHIN_S = 30.0
 _BEGINNING_EPOCH = 0
 """The last fetched epoch in a request before anything was fetched. Less is an INVALID_REQUEST."""
 
@@ -168,7 +169,7 @@ class MetadataLog:
             self._quorum_epoch = found.current_leader.leader_epoch
             found = self._exchange(deadline)
         if found.error_code is ErrorCode.none and found.snapshot_id.end_offset >= 0:
-            self._take(found.snapshot_id.end_offset, found.snapshot_id.epoch, deadline)
+            self._take(found.snapshot_id.end_offset, found.snapshot_id.epoch)
             found = self._exchange(deadline)
         return found
 
@@ -181,12 +182,14 @@ class MetadataLog:
             self._connection = self._connect(self._controllers[self._active], deadline)
         return ask(self._connection, request, answer, deadline)
 
-    def _take(self, end: i64, epoch: i32, deadline: float) -> None:
-        """Replace the image by that of the snapshot up to an offset.
+    def _take(self, end: i64, epoch: i32) -> None:
+        """Replace the image by that of the snapshot up to an offset, whose size is that of the
+        cluster: it has a time limit of its own.
 
         Raises OSError without the whole snapshot, and ViewUnsupported for a record that cannot be
         read.
         """
+        deadline = monotonic() + _SNAPSHOT_WITHIN_S
         content, size = bytearray(), 1
         while len(content) < size:
             request = _snapshot_request(end, epoch, self._quorum_epoch, len(content))
