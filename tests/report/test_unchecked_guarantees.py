@@ -43,6 +43,10 @@ def external(tmp_path: Path) -> Path:
     plan["runs"][0]["external"] = True
     del plan["runs"][0]["unchecked"]  # as in a manifest from before it named them
     (directory / FILE).write_text(json.dumps(plan), encoding="utf-8")
+    where = {"backend": "here", "brokers": 3, "zookeepers": 1}
+    cluster = {"system": "external", "external": {"bootstrap.servers": "kafka-1:9092"}, **where}
+    campaign = {"name": "mine", "seed": 7, "cluster": cluster, "cells": {}}
+    (directory / "campaign.yaml").write_text(json.dumps(campaign), encoding="utf-8")
     return directory
 
 
