@@ -13,14 +13,17 @@ import pyarrow as pa
 from ackproof.checkers.context import gaps, row_times, steps, writers
 from ackproof.checkers.context import pace as servers_pace
 from ackproof.checkers.context.broker_logs import (
+    CollectedFiles,
+    Logs,
     ReplicaTruncation,
     Role,
+    collected_files,
+    logs_of,
     orders_of,
     roles_of,
     truncations_of,
     unreadable_lines,
 )
-from ackproof.checkers.context.collected_files import CollectedFiles, Logs, collected_files, logs_of
 from ackproof.checkers.context.endings import ServerEnd, unaccounted
 from ackproof.checkers.context.fault_windows import settle_ns
 from ackproof.checkers.context.faults import FaultFacts, Partition, faults_of

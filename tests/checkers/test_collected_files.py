@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ackproof.checkers.context.collected_files import TOLD_MAX
+from ackproof.checkers.context.broker_logs import TOLD_MAX
 from ackproof.checkers.verdict import CampaignResult
 from tests.support.builders.checked_runs import (
     FAIL,

@@ -60,6 +60,7 @@ from ackproof.infra.systems.kafka.kraft.properties import (
     in_force,
 )
 from ackproof.infra.systems.kafka.kraft.security import ClusterCredentials, java_options
+from ackproof.infra.systems.kafka.kraft.upgrade import MetadataVersionChange
 from ackproof.infra.systems.kafka.kraft.voters import DynamicVoters, Voter, new_directory_id
 from ackproof.infra.systems.kafka.programs import (
     MAIN,
@@ -71,7 +72,6 @@ from ackproof.infra.systems.kafka.programs import (
 )
 from ackproof.infra.systems.kafka.releases import Release
 from ackproof.infra.systems.kafka.remote_tier import RemoteTier
-from ackproof.infra.systems.kafka.upgrades import MetadataVersionChange
 from ackproof.infra.systems.properties import RESERVED, needs_tier, own_rack
 from ackproof.infra.systems.security import ClusterSecurity
 from ackproof.infra.systems.server import NodeServer, stop_all
