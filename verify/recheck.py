@@ -58,7 +58,7 @@ def check_seal(results: Path, keys: Sequence[bytes], report: Report, *, unsigned
     if not isinstance(envelope, dict) or written != canonical(envelope) + b"\n":
         report.disagreed.append(f"{SEAL} is not as it was written")
         return
-    payload = base64.b64decode(str(envelope.get("payload", "")))
+    payload = decoded(envelope.get("payload"))
     if envelope.get("payloadType") != PAYLOAD:
         report.disagreed.append(f"{SEAL} has another type than {PAYLOAD}")
     expected = statement(results)
@@ -85,15 +85,22 @@ def check_signatures(
         report.left_out.append("signatures: no key was given")
         return
     from cryptography.exceptions import InvalidSignature
-    from cryptography.hazmat.primitives.serialization import load_pem_public_key
+    from cryptography.hazmat.primitives.serialization import (
+        Encoding,
+        PublicFormat,
+        load_pem_public_key,
+    )
 
     kind = PAYLOAD.encode()
     signed = b"DSSEv1 %d %b %d %b" % (len(kind), kind, len(payload), payload)
     for key in keys:
         public: Any = load_pem_public_key(key)
+        der = public.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
         for one in signatures or ():
+            if one["keyid"] != hashlib.sha256(der).hexdigest():
+                continue
             try:
-                public.verify(base64.b64decode(one["sig"]), signed)
+                public.verify(decoded(one["sig"]), signed)
             except InvalidSignature:
                 continue
             report.agreed.append("the signature is by the key that was given")
@@ -151,6 +158,15 @@ def digest(path: Path) -> str:
 
 def canonical(value: Any) -> bytes:
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True).encode()
+
+
+def decoded(text: object) -> bytes:
+    """Return what a text in base64 stands for. The same bytes have no other text: the last
+    character has bits that a decoder ignores."""
+    content = base64.b64decode(str(text), validate=True)
+    if base64.b64encode(content).decode() != text:
+        raise Unreadable(f"{SEAL} is not as it was written")
+    return content
 
 
 def parsed(content: bytes, name: str) -> Any:
