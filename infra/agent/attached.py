@@ -192,7 +192,13 @@ def empty(directory: str) -> None:
 
 
 def refuses_writes(directory: str) -> str | None:
-    """Return the error with which a synced write fails there, see ``disks.refuses_writes``."""
+    """Return the error with which a synced write fails there, see ``disks.refuses_writes``.
+
+    A server that ends may give room back. While the disk must be full, that is taken first.
+    """
+    filler = os.path.join(directory, _FILLER)
+    if os.path.exists(filler):
+        disks.take_room(filler)
     return disks.refusal(os.path.join(directory, _PROBE))
 
 

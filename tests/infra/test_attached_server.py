@@ -158,8 +158,11 @@ def test_disk_of_a_log_directory_is_filled_and_emptied(node: AgentNode, tmp_path
     try:
         (logs / "t-0").mkdir()
         disk = LogDirectoryDisk(node.agent, logs)
+        (logs / "t-0" / "0.log").write_bytes(bytes(1 << 16))
         for _ in range(2):
             disk.fill()
+        assert disk.refuses_writes() == "ENOSPC"
+        (logs / "t-0" / "0.log").unlink()  # as a server that ends may do
         assert disk.refuses_writes() == "ENOSPC"
         assert [path.name for path in logs.iterdir() if path.is_dir()] == ["t-0"]
         attached.restore(str(tmp_path))
