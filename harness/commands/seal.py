@@ -23,7 +23,7 @@ Examples:
 @click.option(
     "--key",
     metavar="FILE",
-    type=click.Path(path_type=Path, dir_okay=False, exists=True),
+    type=click.Path(path_type=Path),
     help="The private key that signs the seal (Ed25519, PEM, without a password).",
 )
 def seal(directory: Path, key: Path | None) -> None:
@@ -44,6 +44,6 @@ def seal(directory: Path, key: Path | None) -> None:
             fail(f"{results} has no {VERDICT}: ackproof check {results}", ExitStatus.USAGE)
         try:
             signer = None if key is None else sealing.read_key(key)
-        except sealing.BadKey as problem:
+        except (sealing.BadKey, OSError) as problem:
             fail(f"--key: {problem}", ExitStatus.USAGE)
         click.echo(sealing.seal(results, signer))

@@ -255,6 +255,12 @@ def test_key_of_another_kind_is_refused(results: Path, tmp_path: Path) -> None:
     assert f"--key: {file} must hold a private key (Ed25519" in refused.output
 
 
+def test_key_that_does_not_exist_is_named(results: Path, tmp_path: Path) -> None:
+    refused = CliRunner().invoke(cli, ["seal", str(results), "--key", str(tmp_path / "none.pem")])
+    assert refused.exit_code == 2
+    assert f"No such file or directory: '{tmp_path / 'none.pem'}'" in refused.output
+
+
 def test_program_is_small_and_shares_no_code() -> None:
     text = PROGRAM.read_text(encoding="utf-8")
     assert len(text.splitlines()) <= 1000
