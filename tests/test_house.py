@@ -98,6 +98,22 @@ def test_modules_and_functions_stay_small(path: Path) -> None:
     assert not long
 
 
+@pytest.mark.parametrize("path", WRITTEN, ids=relative)
+def test_module_gives_a_name_once(path: Path) -> None:
+    """Test what the merge of two modules can break: the second constant replaces the first."""
+    names: Counter[str] = Counter()
+    for statement in ast.parse(path.read_text(encoding="utf-8")).body:
+        match statement:
+            case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
+                names[name] += 1
+            case ast.Assign(targets=targets):
+                found = (node for target in targets for node in ast.walk(target))
+                names.update(node.id for node in found if isinstance(node, ast.Name))
+            case ast.AnnAssign(target=ast.Name(id=name)):
+                names[name] += 1
+    assert [name for name, count in names.items() if count > 1] == []
+
+
 def module_name(path: Path) -> str:
     """Return the name by which the module at ``path`` is imported."""
     names = path.relative_to(ROOT).with_suffix("").parts

@@ -166,7 +166,7 @@ def test_a_deletion_is_finished_when_a_dead_replica_returns(tmp_path: Path) -> N
             dead.start()
             until("the topic is gone", lambda: client.exists("/brokers/topics/t") is None)
             until("so is the order", lambda: client.exists("/admin/delete_topics/t") is None)
-        assert partitions_on(dead) == set()
+        until("the log is gone", lambda: partitions_on(dead) == set())
 
 
 def test_topics_stay_where_deletion_is_switched_off(tmp_path: Path) -> None:

@@ -256,8 +256,8 @@ def _text(slot: Slot, width: int) -> str:
 
 WIDTH = 100
 
-_LABEL = 17
-_CELL = 2
+_TEXT_LABEL = 17
+_TEXT_CELL = 2
 _LEFT_OUT = "~"
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _DIGITS_MAX = 9
@@ -289,36 +289,36 @@ def _grid(picture: LogPicture) -> Iterator[str]:
     marks = epoch_marks(picture)
     for log in picture.logs:
         if log.unobserved:
-            yield _line(log, f"not observed: {log.unobserved}"[: WIDTH - _LABEL])
+            yield _line(log, f"not observed: {log.unobserved}"[: WIDTH - _TEXT_LABEL])
         else:
             yield _line(log, _cells((_symbol(slot, marks) for slot in log.slots), picture))
 
 
 def _line(row: LogRow | MarkRow, content: str) -> str:
     label = sentences.label(row)
-    if len(label) >= _LABEL:
-        label = f"{label[: _LABEL - 3]}.."
-    return f"{label:<{_LABEL}}{content}"
+    if len(label) >= _TEXT_LABEL:
+        label = f"{label[: _TEXT_LABEL - 3]}.."
+    return f"{label:<{_TEXT_LABEL}}{content}"
 
 
 def _cells(symbols: Iterable[str], picture: LogPicture) -> str:
     return "".join(
-        f"{_LEFT_OUT if column.is_elided else symbol:<{_CELL}}"
+        f"{_LEFT_OUT if column.is_elided else symbol:<{_TEXT_CELL}}"
         for column, symbol in zip(picture.columns, symbols, strict=True)
     )
 
 
 def _ruler(picture: LogPicture) -> Iterator[str]:
     """Yield the offsets above their columns, and a tick for each."""
-    numbers, ticks = [" "] * (WIDTH - _LABEL), [" "] * (WIDTH - _LABEL)
+    numbers, ticks = [" "] * (WIDTH - _TEXT_LABEL), [" "] * (WIDTH - _TEXT_LABEL)
     for place, words in sentences.ruler(picture):
-        start = min(place * _CELL, len(numbers) - len(words))
+        start = min(place * _TEXT_CELL, len(numbers) - len(words))
         around = numbers[max(start - 1, 0) : start + len(words) + 1]
         if not any(map(str.strip, around)):
             numbers[start : start + len(words)] = words
-            ticks[place * _CELL] = "|"
-    yield f"{'offset':<{_LABEL}}{''.join(numbers)}"
-    yield f"{'':<{_LABEL}}{''.join(ticks)}"
+            ticks[place * _TEXT_CELL] = "|"
+    yield f"{'offset':<{_TEXT_LABEL}}{''.join(numbers)}"
+    yield f"{'':<{_TEXT_LABEL}}{''.join(ticks)}"
 
 
 def epoch_marks(picture: LogPicture) -> dict[int, str]:
@@ -355,5 +355,5 @@ def _legend(picture: LogPicture) -> str:
 
 def _wrapped(label: str, words: str) -> list[str]:
     return textwrap.wrap(
-        words, WIDTH, initial_indent=f"{label:<{_LABEL}}", subsequent_indent=" " * _LABEL
+        words, WIDTH, initial_indent=f"{label:<{_TEXT_LABEL}}", subsequent_indent=" " * _TEXT_LABEL
     )
