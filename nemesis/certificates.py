@@ -24,10 +24,11 @@ from ackproof.nemesis.interface import (
     Members,
     Parameters,
     Plan,
+    Resource,
     Target,
     brokers_alone,
 )
-from ackproof.nemesis.proofs import Seen, expiry_ms, observe, of_process, struck
+from ackproof.nemesis.proofs import Seen, expiry_ms, held, observe, of_process, struck
 
 # --- effects --------------------------------------------------------------------------------------
 
@@ -130,7 +131,9 @@ def _shown(injection: Injection, claim: str, seen: Callable[[HandshakeResult], S
         claim,
         [name for name in planned if name in done],
         judged,
-        lambda broker: of_process(injection, broker),
+        lambda broker: (
+            of_process(injection, broker) or held(injection, Resource(CERTIFICATE, (broker,)))
+        ),
         owed=True,
     )
 

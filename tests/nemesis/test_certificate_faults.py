@@ -70,3 +70,15 @@ def test_broker_that_is_down_reads_the_good_certificate_when_it_starts(nemesis: 
         "certificate accepted": {"broker-1": "kill#2 is active"},
         "running": {"broker-1": "kill#2 is active"},
     }
+
+
+def test_broker_whose_certificate_another_fault_spoils_proves_no_rotation(
+    nemesis: Nemesis,
+) -> None:
+    rotation = nemesis.strike("rotate-certificates", "broker-1 + broker-2", hold_ms=0)
+    nemesis.strike("bad-certificate", "broker-1")
+    proof = nemesis.bitten(rotation)
+    assert proof.proven
+    assert list(proof.observations["new certificate shown"]) == ["broker-2"]
+    left_out = proof.observations["not observed"]["new certificate shown"]  # type: ignore[index]
+    assert left_out == {"broker-1": "bad-certificate#2 is active"}
