@@ -72,7 +72,7 @@ def test_broker_that_is_down_reads_the_good_certificate_when_it_starts(nemesis: 
     }
 
 
-def test_broker_whose_certificate_another_fault_spoils_proves_no_rotation(
+def test_rotation_is_not_looked_for_where_another_fault_spoils_the_certificate(
     nemesis: Nemesis,
 ) -> None:
     rotation = nemesis.strike("rotate-certificates", "broker-1 + broker-2", hold_ms=0)
