@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 
-from ackproof.history.storage import write_text
+from ackproof.history.storage import digest, write_text
 
 FILE = "seal.json"
 _PAYLOAD = "application/vnd.in-toto+json"
@@ -69,7 +69,7 @@ def _statement(results: Path) -> dict[str, Any]:
     return {
         "_type": _STATEMENT,
         "subject": [
-            {"name": str(path.relative_to(results)), "digest": {"sha256": _digest(path)}}
+            {"name": str(path.relative_to(results)), "digest": {"sha256": digest(path)}}
             for path in sorted(results.rglob("*"), key=lambda one: str(one.relative_to(results)))
             if path.is_file() and _belongs(path.relative_to(results))
         ],
@@ -82,11 +82,6 @@ def _belongs(path: Path) -> bool:
     """Return whether a file is one of the results. Files in progress have a name with a dot at the
     front."""
     return path.parts[0] not in _NO_RESULTS and not any(one.startswith(".") for one in path.parts)
-
-
-def _digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _signature(payload: bytes, key: Ed25519PrivateKey) -> dict[str, str]:

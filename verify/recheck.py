@@ -29,7 +29,7 @@ PAYLOAD = "application/vnd.in-toto+json"
 STATEMENT = "https://in-toto.io/Statement/v1"
 PREDICATE = "urn:ackproof:verdict:1"
 STATED = ("campaign", "seed", "began", "system", "verdict", "exit_status", "versions")
-"""What the seal repeats of verdict.json."""
+"""The keys of verdict.json whose values the seal states, too."""
 SCRATCH = "scratch"
 """The directory at the top that holds no results. Names that begin with a dot hold none, either."""
 
@@ -40,7 +40,7 @@ class Unreadable(Exception):
 
 @dataclass
 class Report:
-    """What was found: sentences that agree, disagree, or say what was not judged."""
+    """The result: sentences about what agrees, what disagrees, and what was not judged."""
 
     agreed: list[str] = field(default_factory=list)
     disagreed: list[str] = field(default_factory=list)
@@ -77,7 +77,10 @@ def check_signatures(
     *,
     unsigned: bool,
 ) -> None:
-    """Check that each given key (PEM, Ed25519) has signed, or that nobody need have."""
+    """Check that the seal has a signature by each given key (PEM, Ed25519).
+
+    Without a key, only an unsigned seal agrees, or any seal if ``unsigned`` says so.
+    """
     signatures = envelope.get("signatures")
     if not keys:
         if signatures and not unsigned:
@@ -261,7 +264,7 @@ OF_RUN = ("sent", "acked", "failed", "lost", "duplicated", "reordered")
 """The counts that verdict.json has for each cell."""
 
 IN_ALL = ("phantom", "wrong-topic", "failed-but-present", "offset-gap", "nonmonotonic-send")
-"""Those that it has for the campaign alone."""
+"""The counts that verdict.json has only for the campaign as a whole."""
 
 GUARANTEES: Mapping[str, tuple[str, str]] = {
     "no-acked-record-lost": ("lost", "kept"),

@@ -83,7 +83,7 @@ def misname(history: History, rng: random.Random) -> None:
 
 
 def stray(history: History, rng: random.Random) -> None:
-    """A record belongs to another cell, or to nobody."""
+    """The payload of a record names another cell, or is of no client."""
     row = rng.choice(history.rows("log"))
     row |= rng.choice([{"cell": "other"}, {"cell": None, "producer": None, "sequence": None}])
 
