@@ -15,7 +15,7 @@ from pydantic import Field
 from ackproof.infra.api.capabilities import BrokerCertificates, CertificateProblem, HandshakeResult
 from ackproof.infra.api.interface import Capability, InfraError, ProcessState, Timings
 from ackproof.nemesis import proofs
-from ackproof.nemesis.effects import EffectNotBegun, OnServer, Passing
+from ackproof.nemesis.effects import EffectNotBegun, EndsNothing, OnServer, Passing
 from ackproof.nemesis.interface import (
     Aim,
     Cluster,
@@ -43,14 +43,10 @@ def certificates_of(cluster: Cluster) -> BrokerCertificates:
 
 
 @dataclass(frozen=True, slots=True)
-class OnCertificate(OnServer):
+class OnCertificate(EndsNothing, OnServer):
     """An effect on the certificates of one broker, by which nothing ends."""
 
     kind: ClassVar[str] = CERTIFICATE
-
-    @property
-    def ends(self) -> None:
-        return None
 
     def apply(self, cluster: Cluster) -> bool:
         """Exchange the certificates. Raise EffectNotBegun while the broker does not run, and

@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 from ackproof.infra.api.capabilities import Clock, ReportedTime
 from ackproof.infra.api.interface import Capability, InfraError, Timings
 from ackproof.nemesis import proofs
-from ackproof.nemesis.effects import OnServer
+from ackproof.nemesis.effects import EndsNothing, OnServer
 from ackproof.nemesis.interface import (
     Aim,
     Cluster,
@@ -44,7 +44,7 @@ CLOCK = "clock"
 
 
 @dataclass(frozen=True, slots=True)
-class SetClock(OnServer):
+class SetClock(EndsNothing, OnServer):
     """A server's clock, from now on off by ``offset_ms``, and ``rate`` times as fast. Undone by the
     true time, whatever happened to the server: it is its node's clock."""
 
@@ -52,10 +52,6 @@ class SetClock(OnServer):
 
     offset_ms: int = 0
     rate: float = 1.0
-
-    @property
-    def ends(self) -> None:
-        return None
 
     def apply(self, cluster: Cluster) -> bool:
         clock_of(cluster, self.server).run(self.offset_ms, self.rate)

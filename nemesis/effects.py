@@ -56,6 +56,16 @@ class Passing:
     __slots__ = ()
 
 
+class EndsNothing:
+    """A base of effects by which no process ends, before the base that says what they change."""
+
+    __slots__ = ()
+
+    @property
+    def ends(self) -> None:
+        return None
+
+
 @dataclass(frozen=True, slots=True)
 class OnProcess(OnServer):
     """An effect on a server's process, undone by starting the server, on the same data."""
@@ -125,13 +135,9 @@ class Terminate(OnProcess):
 
 
 @dataclass(frozen=True, slots=True)
-class EmptiedDisk(OnDisk):
+class EmptiedDisk(EndsNothing, OnDisk):
     """The removal of everything from a broker's data directories while it is down, like the disk of
     a new machine."""
-
-    @property
-    def ends(self) -> None:
-        return None
 
     def apply(self, cluster: Cluster) -> bool:
         """Empty the directories. Raise RuntimeError while the broker runs: it would continue to
@@ -148,12 +154,8 @@ class EmptiedDisk(OnDisk):
 
 
 @dataclass(frozen=True, slots=True)
-class ProcessStop(OnProcess):
+class ProcessStop(EndsNothing, OnProcess):
     """A SIGSTOP, by which nothing ends, undone by SIGCONT."""
-
-    @property
-    def ends(self) -> None:
-        return None
 
     def apply(self, cluster: Cluster) -> bool:
         return stop(cluster.server(self.server).process)
@@ -199,12 +201,8 @@ class ClientCrash(OnClient):
 
 
 @dataclass(frozen=True, slots=True)
-class StopClient(OnClient):
+class StopClient(EndsNothing, OnClient):
     """A SIGSTOP, undone by SIGCONT. A client that does not survive it has ended by itself."""
-
-    @property
-    def ends(self) -> None:
-        return None
 
     def apply(self, cluster: Cluster) -> bool:
         return stop(cluster.client(self.client).process)

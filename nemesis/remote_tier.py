@@ -13,7 +13,7 @@ from pydantic import Field
 from ackproof.infra.api.capabilities import RemoteTier, TierProblem, TierUse
 from ackproof.infra.api.interface import Capability, Timings
 from ackproof.nemesis import proofs
-from ackproof.nemesis.effects import EffectNotBegun, OnServer
+from ackproof.nemesis.effects import EffectNotBegun, EndsNothing, OnServer
 from ackproof.nemesis.interface import (
     Aim,
     Cluster,
@@ -38,17 +38,13 @@ def _tier(cluster: Cluster) -> RemoteTier:
 
 
 @dataclass(frozen=True, slots=True)
-class DisturbedTier(OnServer):
+class DisturbedTier(EndsNothing, OnServer):
     """Operations of one broker on the remote tier that fail or take longer, by which nothing
     ends."""
 
     problem: TierProblem
     delay_ms: int
     kind: ClassVar[str] = TIER
-
-    @property
-    def ends(self) -> None:
-        return None
 
     def apply(self, cluster: Cluster) -> bool:
         broker = cluster.server(self.server).id

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from ackproof.infra.api.interface import Capability, ClusterView, Timings
 from ackproof.nemesis import proofs
-from ackproof.nemesis.effects import OnServer
+from ackproof.nemesis.effects import EndsNothing, OnServer
 from ackproof.nemesis.interface import (
     Aim,
     Cluster,
@@ -78,17 +78,13 @@ REGISTRATION = "registration"
 
 
 @dataclass(frozen=True, slots=True)
-class EndSession(OnServer):
+class EndSession(EndsNothing, OnServer):
     """The end of the session that holds a broker's registration, ended in the broker's place.
 
     Nothing is undone, because the broker has another session at once.
     """
 
     kind: ClassVar[str] = SESSION
-
-    @property
-    def ends(self) -> None:
-        return None
 
     def apply(self, cluster: Cluster) -> bool:
         """End the session; return False where the broker has no registration of its own."""
@@ -105,7 +101,7 @@ class EndSession(OnServer):
 
 
 @dataclass(frozen=True, slots=True)
-class RegistrationOccupation(OnServer):
+class RegistrationOccupation(EndsNothing, OnServer):
     """A broker's registration, held by a session of the harness from the moment when the broker's
     own has ended.
 
@@ -113,10 +109,6 @@ class RegistrationOccupation(OnServer):
     """
 
     kind: ClassVar[str] = REGISTRATION
-
-    @property
-    def ends(self) -> None:
-        return None
 
     def apply(self, cluster: Cluster) -> bool:
         return cluster.system.ensemble.occupy(cluster.server(self.server).id)

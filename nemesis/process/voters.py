@@ -15,7 +15,7 @@ from pydantic import Field
 from ackproof.infra.api.capabilities import AdminTimeout, Voters
 from ackproof.infra.api.interface import Capability, InfraError, Timings, ViewUnavailable
 from ackproof.nemesis import proofs
-from ackproof.nemesis.effects import EffectNotBegun, OnServer, ProcessKill
+from ackproof.nemesis.effects import EffectNotBegun, EndsNothing, OnServer, ProcessKill
 from ackproof.nemesis.interface import (
     Aim,
     Cluster,
@@ -47,15 +47,11 @@ def voters_of(cluster: Cluster) -> Voters:
 
 
 @dataclass(frozen=True, slots=True)
-class VoterRemoval(OnServer):
+class VoterRemoval(EndsNothing, OnServer):
     """The removal of a controller from the voters, undone by adding it with the directory that it
     has by then."""
 
     kind: ClassVar[str] = VOTER
-
-    @property
-    def ends(self) -> None:
-        return None
 
     @property
     def resource(self) -> Resource:
@@ -79,15 +75,11 @@ class VoterRemoval(OnServer):
 
 
 @dataclass(frozen=True, slots=True)
-class EmptiedController(OnServer):
+class EmptiedController(EndsNothing, OnServer):
     """The removal of everything that a controller keeps while it is down and does not vote, like
     the disk of a new machine. It stays lost."""
 
     kind: ClassVar[str] = "metadata"
-
-    @property
-    def ends(self) -> None:
-        return None
 
     def apply(self, cluster: Cluster) -> bool:
         voters_of(cluster).empty(cluster.server(self.server).id)
