@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -193,16 +194,33 @@ def test_process_is_seen_until_its_end(node: AgentNode, port: int) -> None:
 
 
 def test_log_lines_are_those_that_name_a_word(tmp_path: Path) -> None:
-    assert attached.log_lines(os.getpid(), ["orders-0"], 60) is None
-    (tmp_path / "server.log.2026-11-29-20").write_text("first of orders-0\nfirst of others-0\n")
+    put_aside = tmp_path / "server.log.2026-11-29-20"
+    put_aside.write_text("first of orders-0\nfirst of others-0\n")
+    os.utime(put_aside, times=(time.time() - 10, time.time() - 10))
     (tmp_path / "aside.log").write_text("orders-0 in a file that is not open\n")
-    with (
-        (tmp_path / "server.log").open("a") as log,
-        (tmp_path / "00000000000000000000.log").open("a") as segment,
-    ):
-        segment.write("orders-0 in a record\n")
-        segment.flush()
-        log.write("others-0\nlast of orders-0\n")
-        log.flush()
-        found = attached.log_lines(os.getpid(), ["orders-0"], 60)
-    assert found == ["first of orders-0\n", "last of orders-0\n"]
+    (tmp_path / "server.log").write_text("others-0\nlast of orders-0\n")
+    (tmp_path / "00000000000000000000.log").write_text("orders-0 in a record\n")
+    assert _log_lines_with_open() is None
+    segment, log = tmp_path / "00000000000000000000.log", tmp_path / "server.log"
+    assert _log_lines_with_open(segment) is None
+    assert _log_lines_with_open(segment, log) == ["first of orders-0\n", "last of orders-0\n"]
+
+
+def _log_lines_with_open(*paths: Path) -> list[str] | None:
+    """Return the lines about orders-0 of a process that has ``paths`` open and no other file.
+
+    Not of the process of the test: whoever runs it may have put its output into a ``.log`` file.
+    """
+    opened = [path.open("a") for path in paths]
+    with subprocess.Popen(
+        ["cat"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        pass_fds=[file.fileno() for file in opened],
+    ) as process:
+        lines = attached.log_lines(process.pid, ["orders-0"], 60)
+        process.communicate()
+    for file in opened:
+        file.close()
+    return lines
