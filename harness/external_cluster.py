@@ -219,6 +219,7 @@ def _differences(
         unlike = ", ".join(map(str, lacking))
         reason = f"the cluster has the brokers {there}; the campaign differs in {unlike}"
         yield Problem(field="cluster.external", reason=reason)
+    yield from rack_differences(cluster, found)
     timings = CampaignTimings(cluster)
     said = {
         IN_FORCE[2]: timings.replica_lag_time_max_ms,
@@ -228,6 +229,18 @@ def _differences(
         if name in said and value != str(said[name]):
             reason = f"{name} is {value} on the cluster: set it in cluster.properties"
             yield Problem(field="cluster.properties", reason=reason)
+
+
+def rack_differences(cluster: ClusterSpec, found: SurveyedCluster) -> Iterator[Problem]:
+    """Yield each rack of the campaign that has other brokers on the cluster."""
+    for rack, given in sorted(cluster.external.racks.items() if cluster.external else ()):
+        there = sorted(broker for broker, its in found.racks.items() if its == rack)
+        if sorted(given) != there:
+            has = f"the brokers {', '.join(map(str, there))}" if there else "no brokers"
+            yield Problem(
+                field=f"cluster.external.racks.{rack}",
+                reason=f"says {', '.join(map(str, given))}, but this rack has {has} on the cluster",
+            )
 
 
 def _compacting(campaign: Campaign, found: SurveyedCluster) -> Iterator[Problem]:

@@ -121,6 +121,7 @@ class Members:
         prefix: The beginning of the names of the faults' own topics.
         added: Brokers that a fault has added. No target names them, and only that fault uses them.
         next_id: The lowest unused ``broker.id``; None: the one after ``brokers``.
+        racks: The rack of each broker that is known to be in one.
     """
 
     brokers: tuple[str, ...]
@@ -131,6 +132,7 @@ class Members:
     prefix: str = OWN_TOPICS
     added: tuple[str, ...] = ()
     next_id: int | None = None
+    racks: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def servers(self) -> tuple[str, ...]:
@@ -178,7 +180,7 @@ class Cluster:
         bring_back: Starts the successor of a client that has ended, by the client's name;
             idempotent. Raises LookupError if none was planned.
         attendant: The observer of servers that join and leave.
-        prefix: See :class:`Members`.
+        prefix, racks: See :class:`Members`.
         commands: Runs the commands of the user's own.
     """
 
@@ -189,6 +191,7 @@ class Cluster:
     bring_back: Callable[[str], None] = nobody_comes_back
     attendant: ServerObserver = field(default_factory=ServerObservers)
     prefix: str = OWN_TOPICS
+    racks: Mapping[str, str] = field(default_factory=dict)
     commands: OwnCommands = field(default_factory=OwnCommands)
 
     @property
@@ -203,6 +206,7 @@ class Cluster:
             prefix=self.prefix,
             added=tuple(server.name for server in self.system.added.there),
             next_id=self.system.added.next_id,
+            racks=self.racks,
         )
 
     def server(self, name: str) -> Server:

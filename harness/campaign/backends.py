@@ -355,6 +355,7 @@ def make(cluster: ClusterSpec, backend: Backend) -> System:
         metadata_quorum=cluster.metadata_quorum,
         disks=None if disks is None else DiskPlan(disks.per_broker, disks.megabytes),
         clocks=cluster.clocks,
+        racks=cluster.racks,
         security=None if cluster.security is None else cluster.security.requested,
     )
 

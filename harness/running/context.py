@@ -46,7 +46,8 @@ class Run:
         connection: librdkafka's properties for the connection, as clients receive them. Some are
             secrets: they go into the environment of clients, and into nothing that is kept.
         kept: Further properties of the cells' topics.
-        racks: The racks of consumers; see :class:`workloads.interface.Load`.
+        racks: The rack of each broker that is in one.
+        consumer_racks: The racks of consumers; see :class:`workloads.interface.Load`.
         log_starts: Observes the starts of the logs of topics that set a retention.
         executor: Injects and heals faults. Faults are counted nowhere else.
         attendants: Receive the brokers that a fault adds or removes.
@@ -83,7 +84,8 @@ class Run:
     seed: int = 0
     connection: Mapping[str, Handed] = field(default_factory=dict, repr=False)
     kept: Mapping[str, str] = field(default_factory=dict)
-    racks: Sequence[str] = ()
+    racks: Mapping[str, str] = field(default_factory=dict)
+    consumer_racks: Sequence[str] = ()
     started: list[ClientProcess] = field(default_factory=list)
     running: list[ClientProcess] = field(default_factory=list)
     watches: dict[str, ProcessWatch] = field(default_factory=dict)
@@ -137,6 +139,7 @@ class Run:
             bring_back=self._bring_back,
             attendant=self.attendants,
             prefix=self.campaign.cells.prefix or OWN_TOPICS,
+            racks=self.racks,
             commands=self.commands,
         )
 

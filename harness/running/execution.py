@@ -30,7 +30,7 @@ from ackproof.history.storage import AnyPath
 from ackproof.infra.api.interface import Backend, System
 from ackproof.infra.machine.own_commands import FILE as COMMANDS
 from ackproof.infra.machine.own_commands import OwnCommands
-from ackproof.infra.systems.properties import racks_of
+from ackproof.infra.systems.properties import racks_of_consumers
 from ackproof.nemesis.execution import Ledger
 from ackproof.workloads import WORKLOADS
 
@@ -303,7 +303,8 @@ def _prepare(
         room=plan.room,
         connection=system.connection if outside is None else outside.connection,
         kept={} if outside is None else KEPT,
-        racks=racks_of([broker.name for broker in system.brokers], plan.cluster.properties),
+        racks=plan.cluster.rack_of,
+        consumer_racks=racks_of_consumers(plan.cluster.rack_of, plan.cluster.properties),
         commands=OwnCommands(
             directory / COMMANDS, plan.number, () if outside is None else outside.secrets
         ),

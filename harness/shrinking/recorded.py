@@ -53,6 +53,7 @@ def _cluster(spec: ClusterSpec) -> ClusterSweep:
         external=spec.external,
         brokers=(spec.brokers,),
         zookeepers=(spec.zookeepers,),
+        racks=spec.racks,
         disks=spec.disks,
         properties={name: (value,) for name, value in spec.properties.items()},
     ).model_copy(update={"metadata_quorum": spec.metadata_quorum})

@@ -164,6 +164,7 @@ def make_system(
     metadata_quorum: str | None = None,
     disks: DiskPlan | None = None,
     clocks: bool = False,
+    racks: Sequence[str] = (),
     security: ClusterSecurity | None = None,
 ) -> System:
     """Return the system of that name, configured on ``backend`` and not deployed yet.
@@ -175,6 +176,7 @@ def make_system(
             (:class:`infra.systems.product.MetadataQuorum`); None for the default.
         disks: The disks of the brokers' logs; None for directories of their nodes.
         clocks: Whether its servers use fake clocks.
+        racks: The racks that brokers take in turn; none for those of ``properties``.
         security: The security of connections; None for connections in the clear.
 
     Raises InfraError for an invalid name, or for a system that is not deployed there or not so.
@@ -193,6 +195,7 @@ def make_system(
             properties={**build.defaults, **properties},
             disks=disks,
             clocks=clocks,
+            racks=racks,
             security=security,
         )
     )

@@ -32,6 +32,7 @@ from ackproof.infra.api.interface import (
 from ackproof.infra.machine.parallel import on_all
 from ackproof.infra.machine.waiting import wait_until
 from ackproof.infra.systems.admin import KafkaAdmin
+from ackproof.infra.systems.properties import RACK, rack_of
 from ackproof.infra.systems.server import NodeServer
 
 BROKER_PORT = 9092
@@ -151,15 +152,23 @@ class DeployedSystem(ABC):
         properties: The properties in force, the same for every server.
         disks: The disks of the brokers' logs; None for directories of their nodes.
         clocks: Whether every server uses a fake clock of its node.
+        racks: The racks that brokers take in turn; none for those of ``properties``.
     """
 
     def __init__(
-        self, name: str, properties: dict[str, str], disks: DiskPlan | None, *, clocks: bool
+        self,
+        name: str,
+        properties: dict[str, str],
+        disks: DiskPlan | None,
+        *,
+        clocks: bool,
+        racks: Sequence[str],
     ) -> None:
         self.name = name
         self._properties = properties
         self._disks = disks
         self._clocks = clocks
+        self._racks = racks
 
     def _make_brokers(self, backend: Backend, count: int) -> None:
         """Make brokers with the ids from 1. Call it when everything that :meth:`_broker` needs
@@ -227,6 +236,11 @@ class DeployedSystem(ABC):
 
     def _all_brokers(self) -> Sequence[NodeServer]:
         return [*self._brokers, *self._added.there]
+
+    def _rack(self, broker: str) -> Mapping[str, str]:
+        """Return the property for the rack of a broker, if it is in one."""
+        rack = rack_of(broker, self._properties, self._racks)
+        return {} if rack is None else {RACK: rack}
 
     def _clock(self, node: Node) -> FakeClock | None:
         return node.fake_clock() if self._clocks else None

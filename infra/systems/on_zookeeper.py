@@ -42,7 +42,6 @@ from ackproof.infra.systems.properties import (
     RESERVED,
     TIMINGS,
     KnownProperties,
-    own_rack,
     timing_ms,
 )
 from ackproof.infra.systems.server import NodeServer, stop_all
@@ -118,6 +117,7 @@ class SystemOnZooKeeper(DeployedSystem):
             broker and its address (``RESERVED``) raise ValueError.
         disks: The disks of the brokers' logs; None for directories of their nodes.
         clocks: Whether every server uses a fake clock of its node.
+        racks: The racks that brokers take in turn; none for those of ``properties``.
         known: The properties that the brokers have; None if they are not known.
         change: The change of release that its brokers can make; None for none.
     """
@@ -133,11 +133,14 @@ class SystemOnZooKeeper(DeployedSystem):
         properties: Mapping[str, str],
         disks: DiskPlan | None = None,
         clocks: bool = False,
+        racks: Sequence[str] = (),
         known: KnownProperties | None = None,
         change: ProgramChange | None = None,
     ) -> None:
         _check(brokers, zookeepers, properties)
-        super().__init__(name, {**program.properties, **properties}, disks, clocks=clocks)
+        super().__init__(
+            name, {**program.properties, **properties}, disks, clocks=clocks, racks=racks
+        )
         self._program = program
         self._change = change
         self._upgrade = None if change is None else change.upgrade(self._by_name, self._configured)
@@ -274,7 +277,7 @@ class SystemOnZooKeeper(DeployedSystem):
             "listeners": f"PLAINTEXT://{node.address}:{BROKER_PORT}",
             "log.dirs": ",".join(map(str, self.log_directories(broker))),
             "zookeeper.connect": self.zookeeper_connect,
-            **own_rack(node.name, self._properties),
+            **self._rack(node.name),
         }
         node.write(config, server_properties(own | self._properties | extra))
         return Command(name=node.name, argv=program(node, config))
@@ -312,6 +315,7 @@ class BuildOnZooKeeper(Build):
 
     program: Program
     properties: KnownProperties | None = None
+    takes_racks: bool = True
 
     def described(self, quorum: MetadataQuorum | None) -> KnownProperties | None:  # noqa: ARG002
         return self.properties
@@ -326,6 +330,7 @@ class BuildOnZooKeeper(Build):
             properties=layout.properties,
             disks=layout.disks,
             clocks=layout.clocks,
+            racks=layout.racks,
             known=self.known(layout.quorum),
         )
 

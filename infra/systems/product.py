@@ -92,6 +92,8 @@ class Layout:
         properties: Kafka's broker properties, with the build's own defaults among them.
         disks: The disks of the brokers' logs; None for directories of their nodes.
         clocks: Whether the servers use fake clocks.
+        racks: The racks that brokers take in turn (``broker.rack``); none for those of
+            ``properties``.
         security: The security of connections; None for connections in the clear.
     """
 
@@ -102,6 +104,7 @@ class Layout:
     properties: Mapping[str, str]
     disks: DiskPlan | None = None
     clocks: bool = False
+    racks: Sequence[str] = ()
     security: ClusterSecurity | None = None
 
 
@@ -116,6 +119,7 @@ class Build(ABC):
             servers, or none that Ackproof deploys.
         defaults: Broker properties that are set if a campaign does not set them.
         needs: Its requirements that not every machine meets, for the list of campaigns.
+        takes_racks: Whether its brokers have the racks of a layout.
         without_transactions: Why its transactions are not tested; empty if they are.
     """
 
@@ -123,6 +127,7 @@ class Build(ABC):
     quorums: Sequence[MetadataQuorum] = (MetadataQuorum.ZOOKEEPER,)
     defaults: Mapping[str, str] = field(default_factory=dict)
     needs: str = ""
+    takes_racks: bool = False
     without_transactions: str = ""
 
     @abstractmethod

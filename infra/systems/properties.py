@@ -261,22 +261,32 @@ SELECTOR = "replica.selector.class"
 RACK_AWARE = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 
 
-def own_rack(node: str, properties: Mapping[str, str]) -> Mapping[str, str]:
-    """Return the property for the rack of the broker on ``node``: a rack with the name of the node.
+def rack_of(broker: str, properties: Mapping[str, object], racks: Sequence[str] = ()) -> str | None:
+    """Return the rack of a broker that is deployed, or None if it is in none.
 
-    It is set if consumers read from the replica in their rack, and ``properties``, those of all
-    brokers, name no rack.
+    Brokers take ``racks`` in turn, by number. Otherwise it is the rack that ``properties``, those
+    of all brokers, name. If they name none, and consumers read from the replica in their rack, each
+    broker has a rack of its own name.
     """
-    return {RACK: node} if _apart(properties) else {}
+    if racks:
+        return racks[(int(broker.rpartition("-")[2]) - 1) % len(racks)]
+    if RACK in properties:
+        return str(properties[RACK])
+    return broker if properties.get(SELECTOR) == RACK_AWARE else None
 
 
-def racks_of(nodes: Sequence[str], properties: Mapping[str, object]) -> Sequence[str]:
-    """Return the racks of the brokers on ``nodes`` by :func:`own_rack`."""
-    return tuple(nodes) if _apart(properties) else ()
+def racks_of(
+    brokers: Sequence[str], properties: Mapping[str, object], racks: Sequence[str] = ()
+) -> Mapping[str, str]:
+    """Return the rack of each of ``brokers`` that is in one, by :func:`rack_of`."""
+    found = {broker: rack_of(broker, properties, racks) for broker in brokers}
+    return {broker: rack for broker, rack in found.items() if rack is not None}
 
 
-def _apart(properties: Mapping[str, object]) -> bool:
-    return properties.get(SELECTOR) == RACK_AWARE and RACK not in properties
+def racks_of_consumers(racks: Mapping[str, str], properties: Mapping[str, object]) -> Sequence[str]:
+    """Return the racks that consumers take in turn, given those of the brokers: each once, if they
+    read from the replica in their rack; else none."""
+    return tuple(dict.fromkeys(racks.values())) if properties.get(SELECTOR) == RACK_AWARE else ()
 
 
 # --- the remote tier --------------------------------------------------------------------------

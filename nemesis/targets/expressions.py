@@ -34,6 +34,8 @@ OF_PARTITION: Mapping[str, str] = {
     "partition": "the brokers with a replica of it",
 }
 OF_TOPIC: Mapping[str, str] = {"topic": "the brokers with a replica of any of its partitions"}
+RACK = "rack"
+OF_RACK: Mapping[str, str] = {RACK: "every broker of that rack; any: of a rack that is drawn"}
 QUANTIFIERS: Mapping[str, str] = {
     "one": "one of a set, or of all brokers",
     "minority": "the largest minority of a set, or of all brokers",
@@ -49,7 +51,7 @@ OF_CLUSTER: Mapping[str, str] = {
     ZK_LEADER: "the leader of the ZooKeeper ensemble",
     "clients": "the nodes of clients (none, if the fault affects only servers)",
 }
-_NAMES = (*OF_PARTITION, *OF_TOPIC, *QUANTIFIERS, *OF_CLUSTER, "broker-1", "zookeeper-1")
+_NAMES = (*OF_PARTITION, *OF_TOPIC, *OF_RACK, *QUANTIFIERS, *OF_CLUSTER, "broker-1", "zookeeper-1")
 _LEADING = frozenset({ZK_LEADER, QUORUM_LEADER})
 _INSTEAD = {"zookeeper": QUORUM, ZK_LEADER: QUORUM_LEADER}
 """The role to use instead, which is right with KRaft, and with ZooKeeper, too."""
@@ -62,23 +64,26 @@ _TOKEN = re.compile(
 _LIKE_AN_ARROW = re.compile(r"<?[=-]*>|<[=-]*|[\u2190-\u21ff\u27f5-\u27ff]")
 _NUMBERED = re.compile(r"(broker|zookeeper|controller|client)-\d+")
 ANY = "any"
-_ANY_TOPIC = re.compile(rf"\(\s*{ANY}\s*(?=[,)])")
-_NAMED_TOPIC = re.compile(
-    rf"(?<![\w-])({'|'.join([*OF_PARTITION, *OF_TOPIC])})\s*\(\s*(?!{ANY}\s*[,)]|__)(?=\S)"
-)
+_WITH_TOPIC = rf"(?<![\w-])({'|'.join([*OF_PARTITION, *OF_TOPIC])})\s*\(\s*"
+_ANY_TOPIC = re.compile(rf"{_WITH_TOPIC}{ANY}\s*(?=[,)])")
+_NAMED_TOPIC = re.compile(rf"{_WITH_TOPIC}(?!{ANY}\s*[,)]|__)(?=\S)")
+RACK_NAME = r"\w+(?:[.-]+\w+)*"
+"""The form of the name of a rack, as of any word in a target. The name ``any`` is not one."""
 
 
 @dataclass(frozen=True, slots=True)
 class TargetRole:
     """A role or a name.
 
-    ``partition`` is None for any partition, or where the role takes none.
+    ``partition`` is None for any partition, or where the role takes none; so is ``rack`` for any
+    rack.
     """
 
     name: str
     topic: str | None = None
     partition: int | None = None
     of: "Set | None" = None
+    rack: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +131,7 @@ def parse(text: str) -> Expression:
 def on_topic(text: str, topic: str) -> str:
     """Return a target with ``topic`` wherever it leaves the topic open, as in ``leader(any,
     0)``."""
-    return _ANY_TOPIC.sub(lambda _: f"({topic}", text)
+    return _ANY_TOPIC.sub(lambda found: f"{found[1]}({topic}", text)
 
 
 def with_prefix(text: str, prefix: str) -> str:
@@ -162,6 +167,7 @@ def known() -> Mapping[str, str]:
     return {
         **{f"{name}(topic, partition)": what for name, what in OF_PARTITION.items()},
         **{f"{name}(topic)": what for name, what in OF_TOPIC.items()},
+        **{f"{name}(name)": what for name, what in OF_RACK.items()},
         **{f"{name}, {name}(set)": what for name, what in QUANTIFIERS.items()},
         **OF_CLUSTER,
         "broker-1, zookeeper-1, controller-1, client-1": "nodes by name",
@@ -190,12 +196,25 @@ def _role_problems(
             yield f"with KRaft there is no ZooKeeper; {_INSTEAD[role.name]} are its controllers"
         elif not _fits(role, aim, members):
             yield f"the fault targets {aim}, and {role.name} is not one"
+        elif role.name == RACK:
+            yield from _rack_problems(role.rack, members)
     if role.topic is None or partitions is None:
         return
     if role.topic not in partitions:
         yield f"no cell has the topic {role.topic!r}; {meant_of(role.topic, partitions)}"
     elif (role.partition or 0) >= partitions[role.topic]:
         yield f"{role.topic} has the partitions 0 to {partitions[role.topic] - 1}"
+
+
+def _rack_problems(rack: str | None, members: Members) -> Iterator[str]:
+    racks = sorted(set(members.racks.values()))
+    if not racks:
+        yield (
+            "no racks are known: set cluster.racks, or for an external cluster "
+            "cluster.external.racks"
+        )
+    elif rack is not None and rack not in racks:
+        yield f"there is no rack {rack!r}; {meant_of(rack, racks)}"
 
 
 _TAKES: Mapping[Aim, frozenset[str]] = {
@@ -277,6 +296,11 @@ class _Parser:
             topic = self._word("a topic")
             self._expect(")")
             return TargetRole(name, topic=topic)
+        if name in OF_RACK:
+            self._expect("(", f"{name} needs the name of a rack, or any: {name}(a)")
+            rack = self._word("a rack, or any")
+            self._expect(")")
+            return TargetRole(name, rack=None if rack == ANY else rack)
         if name in QUANTIFIERS and self._take("("):
             of = self._set()
             self._expect(")")

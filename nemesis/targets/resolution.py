@@ -8,6 +8,7 @@ among those that fit would be a different draw each time.
 """
 
 import random
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -29,6 +30,7 @@ from ackproof.nemesis.interface import (
 from ackproof.nemesis.targets.expressions import (
     QUORUM,
     QUORUM_LEADER,
+    RACK,
     ZK_LEADER,
     CombinedTargets,
     Expression,
@@ -247,11 +249,21 @@ class _ClusterState:
             return self._brokers(_OF_PARTITION[role.name](self, self._partition(role)))
         if role.name == "topic":
             return self._brokers(b for one in self._topic(role) for b in one.replicas)
+        if role.name == RACK:
+            return self._rack(role.rack)
         if role.name in COUNTS:
             return self._some(role)
         if role.name in _OF_CLUSTER:
             return _OF_CLUSTER[role.name](self)
         return [role.name]
+
+    def _rack(self, rack: str | None) -> Sequence[str]:
+        """Return the brokers of a rack, or of one that is drawn, the same in all of the
+        expression."""
+        racks = self.members.racks
+        if rack is None:
+            rack = next(iter(self.in_order(sorted(set(racks.values())), RACK)), None)
+        return [broker for broker in self.members.brokers if racks.get(broker) == rack is not None]
 
     def _some(self, role: TargetRole) -> Sequence[str]:
         among = self.members.brokers if role.of is None else self.nodes(role.of)
@@ -477,6 +489,9 @@ class _Bound:
             both = max if self.members.combined else sum
             some = COUNTS[role.name](both((among.brokers, among.zookeepers)))
             return among.capped(Count(some, some))
+        if role.name == RACK:
+            sizes = Counter(self.members.racks.values())
+            return Count(sizes[role.rack] if role.rack else max(sizes.values(), default=0))
         if role.name in ("isr", "partition"):
             return Count(self.replicas.get(role.topic or "", self.all.brokers))
         if role.name in ("all", "topic"):

@@ -14,7 +14,7 @@ from ackproof.infra.api.interface import Server
 from ackproof.infra.backends.local.backend import LocalBackend
 from ackproof.infra.machine.waiting import wait_until
 from ackproof.infra.systems.bundled import BundledSystem
-from ackproof.infra.systems.properties import RACK_AWARE, racks_of
+from ackproof.infra.systems.properties import RACK_AWARE, racks_of, racks_of_consumers
 from ackproof.workloads import WORKLOADS
 from ackproof.workloads.interface import Client, ClientNode, Load
 from ackproof.workloads.topics import create_topics
@@ -61,7 +61,8 @@ def _produce(bootstrap_servers: str) -> None:
 
 
 def _readers(system: BundledSystem, scratch: Path) -> list[Client]:
-    racks = racks_of([broker.name for broker in system.brokers], PROPERTIES)
+    of_brokers = racks_of([broker.name for broker in system.brokers], PROPERTIES)
+    racks = racks_of_consumers(of_brokers, PROPERTIES)
     load = Load(rate=1, record_bytes=100, producers=0, readers=3, racks=racks)
     place = ClientNode(node="client-1", history=str(scratch / "h"), progress=str(scratch / "p"))
     made = WORKLOADS["produce"].clients(

@@ -2,28 +2,48 @@
 
 import pytest
 
-from ackproof.infra.systems.properties import RACK, RACK_AWARE, SELECTOR, own_rack, racks_of
+from ackproof.infra.systems.properties import (
+    RACK,
+    RACK_AWARE,
+    SELECTOR,
+    racks_of,
+    racks_of_consumers,
+)
 
 NODES = ("broker-1", "broker-2")
 
 
 def test_brokers_get_racks_if_the_replica_selector_uses_them() -> None:
-    assert own_rack("broker-2", {SELECTOR: RACK_AWARE}) == {RACK: "broker-2"}
-    assert racks_of(NODES, {SELECTOR: RACK_AWARE}) == NODES
+    properties = {SELECTOR: RACK_AWARE}
+    racks = racks_of(NODES, properties)
+    assert racks == {"broker-1": "broker-1", "broker-2": "broker-2"}
+    assert racks_of_consumers(racks, properties) == NODES
+
+
+def test_brokers_take_given_racks_in_turn() -> None:
+    brokers = [f"broker-{number}" for number in range(1, 6)]
+    assert list(racks_of(brokers, {}, ("a", "b", "c")).values()) == ["a", "b", "c", "a", "b"]
+
+
+def test_consumers_take_each_rack_once_if_the_replica_selector_uses_racks() -> None:
+    racks = {"broker-1": "a", "broker-2": "b", "broker-3": "a"}
+    assert racks_of_consumers(racks, {SELECTOR: RACK_AWARE}) == ("a", "b")
+    assert racks_of_consumers(racks, {}) == ()
 
 
 @pytest.mark.parametrize(
-    "properties",
+    ("properties", "racks"),
     [
-        {},
-        {SELECTOR: "org.apache.kafka.common.replica.LeaderSelector"},
-        {SELECTOR: RACK_AWARE, RACK: "one"},
+        ({}, {}),
+        ({SELECTOR: "org.apache.kafka.common.replica.LeaderSelector"}, {}),
+        ({SELECTOR: RACK_AWARE, RACK: "one"}, dict.fromkeys(NODES, "one")),
     ],
     ids=["by default", "the leader's", "all in one"],
 )
-def test_brokers_get_no_racks_otherwise(properties: dict[str, str]) -> None:
-    assert own_rack("broker-2", properties) == {}
-    assert racks_of(NODES, properties) == ()
+def test_brokers_get_no_racks_of_their_own_otherwise(
+    properties: dict[str, str], racks: dict[str, str]
+) -> None:
+    assert racks_of(NODES, properties) == racks
 
 
 # tests/integration/test_reads_from_followers.py has consumers of each rack; which rack a reader of

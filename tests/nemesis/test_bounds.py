@@ -98,6 +98,17 @@ def test_as_near_as_can_be_said(target: str, expected: Count) -> None:
 
 @pytest.mark.parametrize(
     ("target", "expected"),
+    [("rack(a)", 3), ("rack(b)", 2), ("rack(any)", 3), ("all - rack(a)", 5), ("rack(c)", 0)],
+)
+def test_rack_has_as_many_brokers_as_are_in_it(target: str, expected: int) -> None:
+    brokers = [f"broker-{n}" for n in range(1, 6)]
+    racks = dict(zip(brokers, "ababa", strict=True))
+    members = Members(brokers=tuple(brokers), zookeepers=("zookeeper-1",), racks=racks)
+    assert most(parse(target), members, {}) == Count(expected, 0)
+
+
+@pytest.mark.parametrize(
+    ("target", "expected"),
     [
         ("quorum", Count(0, 3)),
         ("controller", Count(0, 1)),

@@ -4,7 +4,7 @@ import pytest
 
 from ackproof.infra.api.interface import ProcessState, ViewUnavailable
 from ackproof.nemesis.interface import Aim, Members
-from ackproof.nemesis.targets.expressions import parse, problems
+from ackproof.nemesis.targets.expressions import on_topic, parse, problems
 from ackproof.nemesis.targets.resolution import (
     TargetUnavailable,
     planned_view,
@@ -302,6 +302,62 @@ def test_invalid_campaign_target_is_a_problem(text: str, aim: Aim, reason: str) 
 def test_clients_are_nodes(text: str) -> None:
     aim = Aim.LINKS if "->" in text else Aim.NODES
     assert not list(problems(parse(text), aim, MEMBERS, {"orders": 3}))
+
+
+ZONES = replace(MEMBERS, racks={"broker-1": "a", "broker-2": "b", "broker-3": "a"})
+ZONES_VIEW = planned_view(ZONES, {"orders": (range(3), 3)})
+
+
+def in_zones(expression: str, seed: int = 0, aim: Aim = Aim.SERVERS) -> list[str]:
+    return list(resolve_planned(parse(expression), ZONES, ZONES_VIEW, seed, aim).nodes)
+
+
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [
+        ("rack(a)", ["broker-1", "broker-3"]),
+        ("all - rack(a)", ["broker-2"]),
+        ("one(rack(b))", ["broker-2"]),
+    ],
+)
+def test_rack_names_all_its_brokers(expression: str, expected: list[str]) -> None:
+    assert not list(problems(parse(expression), Aim.BROKERS, ZONES, {}))
+    assert in_zones(expression) == expected
+
+
+def test_any_rack_is_drawn_once_for_the_whole_expression() -> None:
+    drawn = {tuple(in_zones("rack(any)", seed)) for seed in range(20)}
+    assert drawn == {("broker-1", "broker-3"), ("broker-2",)}
+    for seed in range(20):
+        assert in_zones("rack(any) + (all - rack(any))", seed) == list(ZONES.brokers)
+        cut = resolve_planned(
+            parse("rack(any) -> all - rack(any)"), ZONES, ZONES_VIEW, seed, Aim.LINKS
+        )
+        assert {link.source for link in cut.links}.isdisjoint(link.target for link in cut.links)
+
+
+@pytest.mark.parametrize(
+    ("expression", "members", "reason"),
+    [
+        ("rack(a)", MEMBERS, "no racks are known: set cluster.racks"),
+        ("rack(c)", ZONES, "there is no rack 'c'"),
+    ],
+)
+def test_unknown_rack_is_a_problem(expression: str, members: Members, reason: str) -> None:
+    found = list(problems(parse(expression), Aim.SERVERS, members, {}))
+    assert len(found) == 1
+    assert reason in found[0]
+
+
+@pytest.mark.parametrize("expression", ["rack", "rack()", "rack(a, 0)"])
+def test_rack_takes_one_name(expression: str) -> None:
+    with pytest.raises(ValueError, match="rack"):
+        parse(expression)
+
+
+def test_topic_of_a_cell_does_not_replace_any_rack() -> None:
+    target = "rack(any) + leader( any, 0) + topic(any)"
+    assert on_topic(target, "orders") == "rack(any) + leader(orders, 0) + topic(orders)"
 
 
 KRAFT = Members(

@@ -9,12 +9,13 @@ from typing import Annotated, Self
 from pydantic import BeforeValidator, Field, model_validator
 
 from ackproof.config.documents import PatternDescription
-from ackproof.harness.campaign.model.external import ExternalSpec
+from ackproof.harness.campaign.model import external
+from ackproof.harness.campaign.model.external import ExternalSpec, RackName
 from ackproof.harness.campaign.model.values import AsWritten, OneOrSeveral, Scalar, Section, Several
 from ackproof.history.cell import Value
 from ackproof.infra import systems
 from ackproof.infra.systems.product import MetadataQuorum
-from ackproof.infra.systems.properties import needs_tier
+from ackproof.infra.systems.properties import needs_tier, racks_of
 from ackproof.infra.systems.security import OAUTHBEARER, PLAIN, ClusterSecurity, TlsKind
 
 RUNS_MAX = 500
@@ -94,6 +95,7 @@ class ClusterSpec(Section):
     external: ExternalSpec | None = None
     brokers: _Brokers = 3
     zookeepers: _ZooKeepers = 1
+    racks: tuple[RackName, ...] = ()
     clients: _ClientNodes = 1
     disks: DisksSpec | None = None
     clocks: bool = False
@@ -127,6 +129,13 @@ class ClusterSpec(Section):
     def broker_names(self) -> tuple[str, ...]:
         """Return the names of the brokers that are deployed."""
         return tuple(f"broker-{number}" for number in range(1, self.brokers + 1))
+
+    @property
+    def rack_of(self) -> Mapping[str, str]:
+        """Return the rack of each broker that is in one."""
+        if self.external is not None:
+            return external.racks(self.external)
+        return racks_of(self.broker_names, self.properties, self.racks)
 
     @property
     def servers(self) -> tuple[str, ...]:
@@ -163,6 +172,9 @@ class ClusterSweep(Section):
     """Brokers, named `broker-1`, `broker-2`, ..."""
     zookeepers: Annotated[tuple[_ZooKeepers, ...], Field(min_length=1), Several, AsWritten] = (1,)
     """Metadata servers: `zookeeper-1`, ..., or with isolated KRaft `controller-1`, ..."""
+    racks: tuple[RackName, ...] = ()
+    """Racks, over which the brokers are spread in turn (`broker.rack`): with `[a, b, c]`,
+    `broker-1` and `broker-4` are in `a`. Targets name them, as `rack(a)`."""
     clients: _ClientNodes = 1
     """Client nodes, `client-1`, ..., over which the clients of each cell are spread."""
     disks: DisksSpec | None = None
@@ -216,6 +228,7 @@ class ClusterSweep(Section):
             "metadata.quorum": self.metadata_quorum,
             "security": self.security,
             "external": self.external,
+            "racks": self.racks,
             "clients": self.clients,
         }
         servers = {name: value for name, value in point.items() if name in _SERVERS}

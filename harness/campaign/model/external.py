@@ -25,9 +25,19 @@ from ackproof.infra.systems.external.description import (
     server_name,
 )
 from ackproof.infra.systems.security import PROBE
+from ackproof.nemesis.targets.expressions import ANY, RACK_NAME
 
 Word = Annotated[str, Field(min_length=1)]
 Command = Annotated[tuple[Word, ...], Field(min_length=1)]
+
+
+RackName = Annotated[
+    str,
+    PatternDescription(
+        rf"^(?!{ANY}$){RACK_NAME}$", f"letters, digits, and . - _ within; {ANY} is no name"
+    ),
+]
+"""A pydantic field type: the name of a rack, as targets can write it."""
 
 
 class SecretSpec(Section):
@@ -142,6 +152,11 @@ class ExternalSpec(Section):
     """Places of secret properties such as `sasl.password`."""
     broker_ids: tuple[Annotated[int, Field(ge=0)], ...] | None = None
     """Each `broker.id`, if they are not 1 to `brokers` and not named under `servers`."""
+    racks: Mapping[
+        RackName, Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(min_length=1)]
+    ] = {}
+    """The `broker.id` of every broker of a rack, for targets such as `rack(a)`: `{a: [1, 4]}`. The
+    cluster must have the same."""
     agent: bool = False
     """Whether the agent runs beside each broker, for more faults and checked guarantees."""
     controllers: ControllersSpec | None = None
@@ -171,6 +186,11 @@ def ids(spec: ExternalSpec, brokers: int) -> tuple[int, ...]:
 def names(spec: ExternalSpec, brokers: int) -> tuple[str, ...]:
     """Return the names of the brokers."""
     return tuple(map(server_name, ids(spec, brokers)))
+
+
+def racks(spec: ExternalSpec) -> Mapping[str, str]:
+    """Return the rack of each broker of which the file names it."""
+    return {server_name(one): rack for rack, brokers in spec.racks.items() for one in brokers}
 
 
 def described(spec: ExternalSpec, brokers: int) -> DescribedCluster:

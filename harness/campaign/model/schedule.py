@@ -123,6 +123,8 @@ class StoryEntry(Section):
     """The topic, if the story is about a partition."""
     partition: Annotated[int, Field(ge=0)] | Literal["any"] = "any"
     """Its partition; `any` is drawn once a story."""
+    rack: str | None = None
+    """The rack, if the story is about one; default: one that is drawn."""
     at: DurationRange | None = None
     """When the story begins."""
     weight: _Weight | None = None

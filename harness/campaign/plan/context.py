@@ -154,11 +154,14 @@ def planned_members(cluster: ClusterSpec) -> Members:
     """Return the nodes that the cluster will have."""
     if cluster.external is not None:
         brokers = external.names(cluster.external, cluster.brokers)
-        return Members(brokers=brokers, zookeepers=(), clients=client_nodes(cluster))
+        return Members(
+            brokers=brokers, zookeepers=(), clients=client_nodes(cluster), racks=cluster.rack_of
+        )
     return Members(
         brokers=cluster.broker_names,
         zookeepers=cluster.keepers,
         clients=client_nodes(cluster),
+        racks=cluster.rack_of,
     )
 
 

@@ -6,13 +6,13 @@ end: on an event of another step, and on the state of the story's partition. The
 are resolved when the step begins, so that ``leader`` is the leader at that moment.
 
 Stories are data, in ``stories.yaml``. In targets ``{partition}`` stands for the topic and the
-number of the partition, ``{topic}`` for the topic alone, and ``{each}`` for the server whose turn
-it is.
+number of the partition, ``{topic}`` for the topic alone, ``{rack}`` for the rack, and ``{each}``
+for the server whose turn it is.
 """
 
 import json
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
@@ -36,6 +36,7 @@ from ackproof.harness.campaign.plan.faults import (
 from ackproof.nemesis import FAULTS
 from ackproof.nemesis.interface import Members
 from ackproof.nemesis.proofs import expiry_ms, shrink_ms
+from ackproof.nemesis.targets.expressions import ANY
 from ackproof.nemesis.targets.resolution import NO_SERVERS, Count, all_servers
 
 # --- stories --------------------------------------------------------------------------------------
@@ -94,7 +95,7 @@ class StoryStep(Section):
 
 
 class Story(Section):
-    """A sequence of faults, which may be about one partition."""
+    """A sequence of faults, which may be about one partition, or about the brokers of one rack."""
 
     summary: str = Field(description="up to the first semicolon its headline in the catalogue")
     source: str = Field(description="the source of the observation")
@@ -107,6 +108,11 @@ class Story(Section):
         return any(
             "{partition}" in step.target or _partition_conditions(step) for step in self.steps
         )
+
+    @property
+    def needs_rack(self) -> bool:
+        """Return whether the story is about a rack."""
+        return any("{rack}" in step.target for step in self.steps)
 
 
 def _partition_conditions(step: StoryStep) -> bool:
@@ -150,10 +156,18 @@ def _turns(step: StoryStep, turns: Sequence[str]) -> Iterator[StoryStep]:
         )
 
 
-def target_of(step: StoryStep, partition: tuple[str, int] | None) -> str:
-    """Return the target of a step, with the partition filled in."""
+def target_of(step: StoryStep, partition: tuple[str, int] | None, rack: str | None) -> str:
+    """Return the target of a step, with the partition and the rack filled in."""
     topic, number = partition or ("", "")
-    return step.target.replace("{partition}", f"{topic}, {number}").replace("{topic}", topic)
+    target = step.target.replace("{partition}", f"{topic}, {number}").replace("{topic}", topic)
+    return target.replace("{rack}", rack or ANY)
+
+
+def rack_of(entry: StoryEntry, seed: int, racks: Collection[str]) -> str | None:
+    """Return the rack that a story is about, of the ``racks`` of the brokers; None without any."""
+    if entry.rack is not None or not racks:
+        return entry.rack
+    return random.Random(f"{seed}/rack").choice(sorted(set(racks)))
 
 
 def mistakes(story: Story) -> Iterator[str]:
@@ -202,7 +216,11 @@ def story_faults(
     seed = drawn if entry.seed is None else entry.seed
     steps = list(unrolled(catalogue()[entry.story], context.members, seed))
     partition = _partition(entry, seed, context)
-    faults = [_fault(entry.story, step, partition, seed, context) for step in steps]
+    rack = rack_of(entry, seed, context.members.racks.values())
+    faults = [
+        _fault(entry.story, step, target_of(step, partition, rack), partition, seed, context)
+        for step in steps
+    ]
     return _placed(faults, context)
 
 
@@ -225,10 +243,14 @@ def _partition(entry: StoryEntry, seed: int, context: PlanContext) -> tuple[str,
 
 
 def _fault(
-    story: str, step: StoryStep, partition: tuple[str, int] | None, seed: int, context: PlanContext
+    story: str,
+    step: StoryStep,
+    target: str,
+    partition: tuple[str, int] | None,
+    seed: int,
+    context: PlanContext,
 ) -> ScheduledFault:
     rng = random.Random(f"{seed}/{step.step}")
-    target = target_of(step, partition)
     return ScheduledFault(
         fault_id=0,
         fault=step.fault,

@@ -97,6 +97,7 @@ def own_external_problems(content: Mapping[str, object]) -> Iterator[Problem]:
     if cluster.external is not None:
         yield from _cluster_problems(cluster)
         yield from _brokers(cluster.external, cluster)
+        yield from _racks(cluster.external, cluster)
         yield from _connection(_WHERE, cluster.external.client, cluster.external.secrets)
         yield from _controllers(cluster.external)
         yield from _hands(cluster.external)
@@ -241,6 +242,23 @@ def _brokers(spec: ExternalSpec, cluster: ClusterSweep) -> Iterator[Problem]:
     for name in sorted(spec.servers.keys() - named):
         reason = "is not in broker.ids"
         yield Problem(field=f"{_WHERE}.servers.{name}", reason=reason, key=True)
+
+
+def _racks(spec: ExternalSpec, cluster: ClusterSweep) -> Iterator[Problem]:
+    if cluster.racks:
+        reason = f"spreads brokers that are deployed; name the racks of yours under {_WHERE}.racks"
+        yield Problem(field="cluster.racks", reason=reason, key=True)
+    brokers = ids(spec, max(cluster.brokers))
+    count = Counter(one for given in spec.racks.values() for one in given)
+    for rack, given in spec.racks.items():
+        field = f"{_WHERE}.racks.{rack}"
+        if unknown := sorted(set(given) - set(brokers)):
+            there = ", ".join(map(str, brokers))
+            reason = f"there is no broker {', '.join(map(str, unknown))}; there are {there}"
+            yield Problem(field=field, reason=reason)
+        if twice := sorted(one for one in set(given) if count[one] > 1):
+            reason = f"a broker is in one rack: {', '.join(map(str, twice))} is named twice"
+            yield Problem(field=field, reason=reason)
 
 
 def _connection(

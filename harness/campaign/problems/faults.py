@@ -435,7 +435,7 @@ def steps_as_faults(
     field."""
     partition = None if entry.topic is None else (entry.topic, _number(entry))
     for step in unrolled(catalogue()[entry.story], members, seed=0):
-        target = target_of(step, partition)
+        target = target_of(step, partition, entry.rack)
         fault = FaultEntry(fault=step.fault, target=target, parameters=step.parameters)
         yield f"{where}.story.{step.step}", fault
 
@@ -443,7 +443,9 @@ def steps_as_faults(
 def _topic_problems(
     entry: StoryEntry, story: Story, cells: Mapping[str, Cell] | None
 ) -> Iterator[tuple[str, str]]:
-    """Yield the problems of a story's topic and partition, each after its field."""
+    """Yield the problems of a story's topic, partition and rack, each after its field."""
+    if entry.rack is not None and not story.needs_rack:
+        yield "rack", f"{entry.story} is not about a rack"
     if entry.topic is None:
         if story.needs_topic:
             yield "topic", f"{entry.story} runs on a partition: give a topic"

@@ -18,7 +18,7 @@ from ackproof.history.cell import LIBRDKAFKA
 from ackproof.infra.api.interface import Capability
 from ackproof.infra.systems import parse, product
 from ackproof.infra.systems.product import MetadataQuorum, is_external
-from ackproof.infra.systems.properties import TIER_CLASS, TIERED
+from ackproof.infra.systems.properties import RACK, TIER_CLASS, TIERED
 from ackproof.infra.systems.security import OAUTHBEARER
 from ackproof.nemesis import FAULTS
 from ackproof.nemesis.admin.orders import MOVE_LOG_DIR
@@ -56,11 +56,28 @@ def own_system_problems(content: Mapping[str, object]) -> Iterator[Problem]:
 
 
 def system_problems(draft: Draft) -> Iterator[Problem]:
-    """Yield a problem if the numbers of its servers contradict each other."""
+    """Yield a problem if the numbers of its servers contradict each other, or its racks cannot be
+    had."""
     points = () if draft.cluster is None else draft.cluster.points()
     reasons = (too_few_brokers(cluster) for cluster, _ in points)
     for reason in [reason for reason in reasons if reason is not None][:1]:
         yield Problem(field="cluster.zookeepers", reason=reason)
+    for reason in () if draft.cluster is None else _wrong_racks(draft.cluster):
+        yield Problem(field="cluster.racks", reason=reason)
+
+
+def _wrong_racks(cluster: ClusterSweep) -> Iterator[str]:
+    racks = cluster.racks
+    if not racks or product.is_external(cluster.system):
+        return
+    if len(set(racks)) < len(racks):
+        yield "names a rack twice"
+    if empty := racks[min(cluster.brokers) :]:
+        yield f"{', '.join(empty)} has no brokers: give as many brokers as racks, or more"
+    if RACK in cluster.properties or any(RACK in own for own in cluster.compare.values()):
+        yield f"{RACK} in the properties puts all brokers into one rack: leave one of them out"
+    if not parse(cluster.system).takes_racks:
+        yield f"Ackproof cannot set the racks of {cluster.system}"
 
 
 def keeper_problems(draft: Draft) -> Iterator[Problem]:

@@ -80,7 +80,7 @@ def start_workload(run: Run, deadline: Deadline) -> None:
     for cell in run.cells:
         for client in run.workload.clients(
             cell,
-            spec.load_of(cell, run.racks),
+            spec.load_of(cell, run.consumer_racks),
             bootstrap_servers=run.system.bootstrap_servers,
             places=places,
             replacements=replacements(run.plan),

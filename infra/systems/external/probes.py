@@ -4,7 +4,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as Late
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
@@ -35,10 +35,12 @@ _SESSION = 0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterDescription:
-    """The cluster by a broker's answer. ``brokers`` has the host and port of each."""
+    """The cluster by a broker's answer. ``brokers`` has the host and port of each, and ``racks``
+    the rack of each that is in one."""
 
     cluster_id: str
     brokers: Mapping[int, tuple[str, int]]
+    racks: Mapping[int, str] = field(default_factory=dict)
 
 
 class ProbingObserver:
@@ -73,6 +75,7 @@ class ProbingObserver:
         return ClusterDescription(
             cluster_id=answer.cluster_id or "",
             brokers={node.id: (node.host, node.port) for node in answer.nodes},
+            racks={node.id: node.rack for node in answer.nodes if node.rack},
         )
 
     def view(self) -> ClusterView:
@@ -190,6 +193,7 @@ class SurveyedCluster:
     Attributes:
         in_force: The settings from which waits are derived, and the cleanup policy, by a broker's
             answer; empty without one.
+        racks: The rack of each broker that is in one.
         keepers_apart: Whether servers that are no brokers keep the metadata: ZooKeeper's, or
             controllers. By the same answer.
     """
@@ -197,6 +201,7 @@ class SurveyedCluster:
     cluster_id: str
     brokers: Mapping[int, tuple[str, int]]
     in_force: Mapping[str, str]
+    racks: Mapping[int, str]
     keepers_apart: bool
 
 
@@ -214,6 +219,7 @@ def survey(described: DescribedCluster) -> SurveyedCluster:
         cluster_id=cluster.cluster_id,
         brokers=cluster.brokers,
         in_force={name: settings[name] for name in (_LAG, session, CLEANUP) if name in settings},
+        racks=cluster.racks,
         keepers_apart="controller" not in settings.get(_ROLES, ""),
     )
 

@@ -108,6 +108,7 @@ class KafkaBuild(Build):
     """A release of Apache Kafka."""
 
     release: Release
+    takes_racks: bool = True
 
     def described(self, quorum: MetadataQuorum | None) -> KnownProperties | None:
         found = releases.described(self.release)
@@ -184,6 +185,7 @@ class KafkaUpgrade(Build):
 
     before: KafkaBuild
     after: KafkaBuild
+    takes_racks: bool = True
 
     def described(self, quorum: MetadataQuorum | None) -> KnownProperties | None:
         """Return the properties that both releases have, with the older one's values."""
@@ -238,6 +240,7 @@ def _configured(build: Build, release: Release, newer: Release | None, layout: L
             properties=layout.properties,
             disks=layout.disks,
             clocks=layout.clocks,
+            racks=layout.racks,
             known=build.known(layout.quorum),
             change=None if newer is None else _program_change(release, newer),
         )
@@ -257,6 +260,7 @@ def _configured(build: Build, release: Release, newer: Release | None, layout: L
         properties=layout.properties,
         disks=layout.disks,
         clocks=layout.clocks,
+        racks=layout.racks,
         security=layout.security,
     )
 

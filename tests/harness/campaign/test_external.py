@@ -17,6 +17,7 @@ from ackproof.harness.campaign.model.external import HandSpec, handle
 from ackproof.harness.campaign.plan.runs import manifest_of, runs_of
 from ackproof.harness.campaign.validation import CampaignRefused, check
 from ackproof.infra.systems.external.description import Action
+from ackproof.infra.systems.external.probes import SurveyedCluster
 
 COMMANDS = {word: ["hand", word] for word in ("stop", "start", "kill", "pause", "resume")}
 SERVERS = {f"broker-{n}": {"commands": COMMANDS} for n in (1, 2, 3)}
@@ -133,6 +134,10 @@ def test_fault_unsupported_by_an_external_cluster_is_refused(
         ({"secrets": {"sasl.password": {}}}, "give exactly one of them"),
         ({"servers": {"broker-1": {"commands": COMMANDS}}}, "says 3, but 1 are named"),
         ({"servers": SERVERS, "broker.ids": [1, 2, 4]}, "broker-4 is missing"),
+        ({"racks": {"a": [1, 4]}}, "racks.a: there is no broker 4; there are 1, 2, 3"),
+        ({"racks": {"a": [1], "b": [1]}}, "racks.b: a broker is in one rack: 1 is named twice"),
+        ({"racks": {"any": [1]}}, "any is no name"),
+        ({"cluster": {"racks": ["a"]}}, "name the racks of yours under cluster.external.racks"),
         ({"servers": {**SERVERS, "broker-1": {}}}, "one of systemd, container, compose"),
         (
             {"cells": {"producer": {"sasl.password": "x"}}},
@@ -178,6 +183,39 @@ def test_fault_unsupported_by_an_external_cluster_is_refused(
 def test_problems_of_an_external_cluster_are_reported(tmp_path: Path, changes, reason: str) -> None:
     told = refused(written(tmp_path, CREATE, **changes))
     assert any(reason in line for line in told), told
+
+
+ZONES = {"servers": SERVERS, "racks": {"a": [1, 3], "b": [2]}}
+
+
+def test_racks_of_an_external_cluster_are_targets(tmp_path: Path) -> None:
+    faults = [{"story": "zone-failure", "rack": "a"}, {"fault": "pause", "target": "rack(b)"}]
+    plan = next(iter(runs_of(check(written(tmp_path, *faults, **ZONES)).campaign)))
+    assert plan.cluster.rack_of == {"broker-1": "a", "broker-2": "b", "broker-3": "a"}
+    assert {fault.target for fault in plan.faults} == {"rack(a)", "rack(b)"}
+
+
+@pytest.mark.parametrize(
+    ("found", "reasons"),
+    [
+        ({1: "a", 2: "b", 3: "a"}, []),
+        (
+            {1: "a", 2: "b", 3: "b"},
+            ["says 1, 3, but this rack has the brokers 1", "has the brokers 2, 3"],
+        ),
+        ({}, ["says 1, 3, but this rack has no brokers", "says 2, but this rack has no brokers"]),
+    ],
+)
+def test_racks_that_the_cluster_does_not_have_are_problems(
+    tmp_path: Path, found: dict[int, str], reasons: list[str]
+) -> None:
+    plan = next(iter(runs_of(check(written(tmp_path, **ZONES)).campaign)))
+    surveyed = SurveyedCluster(
+        cluster_id="c", brokers={}, in_force={}, racks=found, keepers_apart=False
+    )
+    problems = list(external_cluster.rack_differences(plan.cluster, surveyed))
+    assert len(problems) == len(reasons)
+    assert all(text in one.reason for text, one in zip(reasons, problems, strict=True))
 
 
 def test_agent_pauses_brokers_without_a_command_for_it(tmp_path: Path) -> None:

@@ -68,6 +68,8 @@ def test_every_story_can_be_in_a_campaign(campaign_file, name: str) -> None:
     changes = {"faults": [document], "cluster.brokers": 4, "cells.replication.factor": 4}
     changes.pop("cells.replication.factor")
     changes["cells.replication~factor"] = 4
+    if catalogue()[name].needs_rack:
+        changes["cluster.racks"] = ["a", "b"]
     # One is about the coordinator of groups.
     changes["workload.groups"] = [{"name": "g", "members": 1}]
     campaign = load(campaign_file(changes))
@@ -95,6 +97,16 @@ def test_any_partition_is_the_same_for_the_whole_story_and_drawn_by_the_seed(
     assert len({next(iter(partitions)) for partitions in found.values()}) == 3
     targets = {fault.target for fault in plan(told, 5)}
     assert len(targets) == 1, "of both steps"
+
+
+def test_rack_of_a_story_is_drawn_by_the_seed_unless_it_is_named(campaign: Campaign) -> None:
+    cluster = campaign.cluster.model_copy(update={"racks": ("a", "b", "c")})
+    zones = campaign.model_copy(update={"cluster": cluster})
+    drawn = {plan(telling(zones, entry("zone-failure")), seed)[0].target for seed in range(20)}
+    assert drawn == {"rack(a)", "rack(b)", "rack(c)"}
+    named = plan(telling(zones, entry("zone-cut-off", rack="b")))
+    assert named[0].target == "rack(b) <-> all + quorum - rack(b) + clients"
+    assert plan(telling(zones, entry("zone-failure", rack="a")))[0].affected.brokers == 2
 
 
 def test_each_broker_has_its_turn(campaign: Campaign) -> None:
@@ -141,6 +153,8 @@ def test_a_story_at_a_time_is_played_then(campaign: Campaign) -> None:
             "topic",
             "needs 4 replicas, but acks-all-minisr-2 has 3",
         ),
+        ({"story": "zone-failure"}, "story.killed.target", "no racks are known"),
+        ({"story": "crash-loop", "topic": TOPIC, "rack": "a"}, "rack", "is not about a rack"),
         ({"story": "crash-loop", "hold": "3s"}, "hold", "unknown key"),
         ({"story": "crash-loop", "partition": -1}, "partition", "greater than or equal to 0"),
     ],

@@ -115,6 +115,14 @@ REFUSALS = [
         "2 cells would be called acks-1.minisr-1",
     ),
     ({"cluster.brokers": [3, 0]}, "cluster.brokers[1]", "greater than or equal to 1"),
+    ({"cluster.racks": ["a", "b", "a"]}, "cluster.racks", "names a rack twice"),
+    ({"cluster.racks": list("abcd")}, "cluster.racks", "d has no brokers"),
+    ({"cluster.racks": ["a b"]}, "cluster.racks[0]", "letters, digits"),
+    (
+        {"cluster.racks": ["a"], "cluster.properties": {"broker.rack": "b"}},
+        "cluster.racks",
+        "puts all brokers into one rack",
+    ),
     ({"cluster.brokers": [3, 2]}, "cells.replication.factor", "there are 2"),
     ({"cluster.brokers": [3, 4, 5], "runs": 200}, "runs", "600 in total, at most 500"),
     (

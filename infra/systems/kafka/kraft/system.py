@@ -72,7 +72,7 @@ from ackproof.infra.systems.kafka.programs import (
 )
 from ackproof.infra.systems.kafka.releases import Release
 from ackproof.infra.systems.kafka.remote_tier import RemoteTier
-from ackproof.infra.systems.properties import RESERVED, needs_tier, own_rack
+from ackproof.infra.systems.properties import RESERVED, needs_tier
 from ackproof.infra.systems.security import ClusterSecurity
 from ackproof.infra.systems.server import NodeServer, stop_all
 from ackproof.infra.systems.wire import connector
@@ -237,6 +237,7 @@ class SystemOnKRaft(DeployedSystem):
             its address (``RESERVED``) raise ValueError.
         disks: The disks of the brokers' logs; None for directories of their nodes.
         clocks: Whether every server uses a fake clock of its node.
+        racks: The racks that brokers take in turn; none for those of ``properties``.
         security: The security of connections; None for connections in the clear.
 
     Raises InfraError if the jars are not here, or differ from the release.
@@ -256,11 +257,12 @@ class SystemOnKRaft(DeployedSystem):
         properties: Mapping[str, str],
         disks: DiskPlan | None = None,
         clocks: bool = False,
+        racks: Sequence[str] = (),
         security: ClusterSecurity | None = None,
     ) -> None:
         if taken := sorted(RESERVED.keys() & properties.keys()):
             raise ValueError(f"broker properties {', '.join(taken)}: set for each server")
-        super().__init__(name, in_force(properties), disks, clocks=clocks)
+        super().__init__(name, in_force(properties), disks, clocks=clocks, racks=racks)
         cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
         self._programs = {
             stage: ServerProgram(
@@ -468,7 +470,7 @@ class SystemOnKRaft(DeployedSystem):
             **secured,
             "log.dirs": ",".join(map(str, places)),
             "metadata.log.dir": str(metadata(node)),
-            **(own_rack(node.name, self._properties) if _BROKER in roles else {}),
+            **(self._rack(node.name) if _BROKER in roles else {}),
             **(self._tier.settings(PLAINTEXT.name) if self._tier and _BROKER in roles else {}),
         }
         self._settings[node.name] = own | self._properties
