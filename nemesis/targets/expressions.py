@@ -35,7 +35,7 @@ OF_PARTITION: Mapping[str, str] = {
 }
 OF_TOPIC: Mapping[str, str] = {"topic": "the brokers with a replica of any of its partitions"}
 RACK = "rack"
-OF_RACK: Mapping[str, str] = {RACK: "every broker of that rack; any: of a rack that is drawn"}
+OF_RACK: Mapping[str, str] = {RACK: "every broker of a rack, or of any"}
 QUANTIFIERS: Mapping[str, str] = {
     "one": "one of a set, or of all brokers",
     "minority": "the largest minority of a set, or of all brokers",

@@ -173,8 +173,8 @@ class ClusterSweep(Section):
     zookeepers: Annotated[tuple[_ZooKeepers, ...], Field(min_length=1), Several, AsWritten] = (1,)
     """Metadata servers: `zookeeper-1`, ..., or with isolated KRaft `controller-1`, ..."""
     racks: tuple[RackName, ...] = ()
-    """Racks, over which the brokers are spread in turn (`broker.rack`): with `[a, b, c]`,
-    `broker-1` and `broker-4` are in `a`. Targets name them, as `rack(a)`."""
+    """Racks that brokers take in turn (`broker.rack`): of `[a, b, c]`, `broker-1` and `broker-4`
+    take `a`."""
     clients: _ClientNodes = 1
     """Client nodes, `client-1`, ..., over which the clients of each cell are spread."""
     disks: DisksSpec | None = None

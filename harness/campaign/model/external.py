@@ -155,8 +155,7 @@ class ExternalSpec(Section):
     racks: Mapping[
         RackName, Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(min_length=1)]
     ] = {}
-    """The `broker.id` of every broker of a rack, for targets such as `rack(a)`: `{a: [1, 4]}`. The
-    cluster must have the same."""
+    """Each `broker.id` of a rack that targets name: `{a: [1, 4]}`. The cluster must agree."""
     agent: bool = False
     """Whether the agent runs beside each broker, for more faults and checked guarantees."""
     controllers: ControllersSpec | None = None

@@ -124,7 +124,7 @@ class StoryEntry(Section):
     partition: Annotated[int, Field(ge=0)] | Literal["any"] = "any"
     """Its partition; `any` is drawn once a story."""
     rack: str | None = None
-    """The rack, if the story is about one; default: one that is drawn."""
+    """The rack, for stories about one. Default: drawn."""
     at: DurationRange | None = None
     """When the story begins."""
     weight: _Weight | None = None
