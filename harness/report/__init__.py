@@ -32,7 +32,7 @@ from ackproof.harness.report.leading_causes import (
     leading_causes,
     permitted_causes,
 )
-from ackproof.harness.report.opportunities import opportunities
+from ackproof.harness.report.opportunities import exposures
 from ackproof.harness.report.pictures import drawn
 from ackproof.harness.report.rows import CellRow, rows
 from ackproof.harness.report.timeline import FaultSpan
@@ -94,7 +94,7 @@ def write(directory: AnyPath, result: CampaignResult) -> WrittenReport:
     counted = losses.by_fault(directory)
     known = [cell for cell in result.cells if cell.lost is not None]
     places = [(cell.run, cell.cell, cell.settings.topic) for cell in known]
-    trials = opportunities(places, timelines, counted)
+    exposure = exposures(places, timelines, losses.by_anomaly(directory))
     first_rows = losses.first_rows(directory)
     for_ci = ci.CaseFacts(about=told, first_rows=first_rows, page=directory / PAGE)
     leading = leading_causes(result, cells, first_rows)
@@ -114,7 +114,7 @@ def write(directory: AnyPath, result: CampaignResult) -> WrittenReport:
             about=told,
             losses_by_fault=counted,
             order=losses.order(directory),
-            opportunities=trials,
+            exposure=exposure,
             first_rows=first_rows,
             pictures=drawn.of_report(directory, found.firsts, first_rows.values()),
             leading=leading,
@@ -129,7 +129,7 @@ def write(directory: AnyPath, result: CampaignResult) -> WrittenReport:
         {
             verdict.FILE: lambda: verdict.write(
                 directory,
-                verdict.to_document(campaign, result, told, counted, trials, leading=leading),
+                verdict.to_document(campaign, result, told, counted, exposure, leading=leading),
             ),
             JUNIT: lambda: ci.write(directory / JUNIT, campaign, result, cells, for_ci),
             PAGE: write_page,

@@ -31,13 +31,6 @@ _ROUNDING = 1e-9
 Array = npt.NDArray[np.float64]
 
 
-def below(of: int, doubt: float = DOUBT) -> float:
-    """Return the upper bound of the proportion if none of ``of`` trials (at least 1) found
-    anything. A higher proportion would have shown itself in so many trials, except with the
-    probability ``doubt``."""
-    return float(-np.expm1(np.log(doubt) / of))
-
-
 def bounds(found: int, of: int, doubt: float = DOUBT) -> tuple[float, float]:
     """Return the bounds of the proportion, with ``doubt`` shared by both ends (Clopper and Pearson,
     1934)."""
@@ -50,12 +43,17 @@ def bounds(found: int, of: int, doubt: float = DOUBT) -> tuple[float, float]:
 
 def bound(found: int, of: int) -> str:
     """Return the bounds that ``found`` of ``of`` independent trials give, in words: ``at most 15 %
-    (95 % confidence)``, ``0.25 to 45 % (95 % confidence)``."""
-    sure = f"% ({100 * (1 - DOUBT):.0f} % confidence)"
+    (95 % confidence)``, ``0.51 to 40 % (95 % confidence at each end)``.
+
+    Each end is wrong with at most the probability :data:`DOUBT` by itself, so that the upper bound
+    has the same meaning with and without findings.
+    """
+    sure = f"{100 * (1 - DOUBT):.0f} % confidence"
+    low, high = bounds(found, of, 2 * DOUBT)
     if not found:
-        return f"at most {_percent(below(of), ROUND_CEILING)} {sure}"
-    low, high = bounds(found, of)
-    return f"{_percent(low, ROUND_FLOOR)} to {_percent(high, ROUND_CEILING)} {sure}"
+        return f"at most {_percent(high, ROUND_CEILING)} % ({sure})"
+    ends = f"{_percent(low, ROUND_FLOOR)} to {_percent(high, ROUND_CEILING)} %"
+    return f"{ends} ({sure} at each end)"
 
 
 def trials(proportion: float, doubt: float = DOUBT) -> int:

@@ -134,6 +134,31 @@ class OpportunityDocument(DocumentPart):
     names them all."""
 
 
+class ExposureDocument(DocumentPart):
+    """The events of one kind that a fault of a run caused for a cell while it had acknowledgements:
+    from the second before the fault began until the event."""
+
+    run: int
+    """The run's number."""
+    cell: str
+    """The cell's name."""
+    kind: str
+    """The kind: `leader changes`, `lost disks`, `truncations`, `coordinator changes`, `fenced
+    producers`; `no event seen` of a fault that lost records without a leader change or a lost
+    disk."""
+    fault: str | None
+    """The fault, as `kill#1`; null for losses without a fault, and where `events` is null."""
+    events: int | None
+    """The number of events: leader changes of partitions, destroyed data of the topic (1),
+    truncations of replicas, leader changes of the coordinators' topics, new instances of producers.
+    Null if the run does not say how many there were."""
+    lost: int
+    """The number of the cell's losses that are attributed to the fault, or to several of which it
+    is the first: records; of `coordinator changes`, `commit-lost`, `commit-regressed`,
+    `lost-commit` and `torn-transaction`; of `fenced producers`, `zombie-write`, `lost-commit` and
+    `torn-transaction`."""
+
+
 class CauseDocument(DocumentPart):
     """Anomalies of one kind and partition that have the same explanation. The analysis of each is
     in `root-causes.parquet`. There are at most 20 for each anomaly of a partition, those that break
@@ -304,6 +329,9 @@ class VerdictDocument(DocumentPart):
     opportunities: tuple[OpportunityDocument, ...] | None = None
     """The faults that could have lost records of a cell, including those that lost none. Only cells
     are included whose lost records are known. Null if the history of a run cannot be read."""
+    exposure: tuple[ExposureDocument, ...] | None = None
+    """The events at which a cell could have lost acknowledged data, by kind and fault. Null if the
+    history of a run cannot be read, and in files of earlier versions."""
     causes: tuple[CauseDocument, ...] = ()
     """The causes of lost, duplicated and vanished records and of differing replicas: first those
     that break a guarantee, then the unexplained ones, and last those that the settings permit."""

@@ -1,11 +1,13 @@
 """The cost of each fault for each cell: lost and duplicated records, and the longest outage.
 
-Records are attributed to faults by the checkers. An outage is attributed to the faults that were
-active when it began, or, without any, to those from which the cluster had not recovered. If several
-faults share a figure because they overlapped, or because one cause involves them all, it stands at
-each of them: records with the others' names, and an outage as "shared", because
-:mod:`harness.report.outages` lists it with its faults. A figure that was not measured is shown as
-such and never as 0.
+Records are attributed to faults by the checkers. Records that are attributed to several faults
+count for the first of them (:func:`harness.report.opportunities.first_of`), with the names of the
+others. The others refer to it, so that each record is counted once in the table.
+
+An outage is attributed to the faults that were active when it began, or, without any, to those from
+which the cluster had not recovered. If there are several, it stands at each of them as "shared",
+because :mod:`harness.report.outages` lists it with its faults. A figure that was not measured is
+shown as such and never as 0.
 """
 
 from collections import Counter
@@ -17,6 +19,7 @@ from ackproof.checkers.verdict import WORST_FIRST
 from ackproof.harness.report.causes import COUNTED
 from ackproof.harness.report.cell_names import CellKey
 from ackproof.harness.report.comparison import seconds
+from ackproof.harness.report.opportunities import first_of
 from ackproof.harness.report.outages import faults_at
 from ackproof.harness.report.rows import CellRow
 from ackproof.harness.report.timeline import FaultSpan, fault_anchor
@@ -53,7 +56,7 @@ class FaultLine:
         span: The fault; None if it is no recorded fault.
         costs: The figures of each cell, in the order of the cells. A cell without any figure lost
             nothing and had no outage.
-        lost: The number of records that were lost to it, alone or together with others.
+        lost: The number of lost records that count for it.
         longest_ms: The longest outage that began under it alone.
     """
 
@@ -150,22 +153,25 @@ def _line(
         anchor=None if span is None else fault_anchor(run, span.fault_id),
         span=span,
         costs=[
-            (*_records(cell, of), *_down(cell, found))
+            (*_records(cell, of, label), *_down(cell, found))
             for cell, of, found in zip(cells, own, outages, strict=True)
         ],
-        lost=sum(count["lost"] for of in own for count in of.values()),
+        lost=sum(
+            count["lost"]
+            for cell in cells
+            for faults, count in counts.get((cell.run, cell.cell), {}).items()
+            if first_of(faults) == label
+        ),
         longest_ms=max((ms for found in outages for with_, ms in found if not with_), default=0),
     )
 
 
 def _of_fault(
     counts: Mapping[str | None, Counter[str]], label: str | None
-) -> dict[tuple[str, ...], Counter[str]]:
-    """Return the counts that involve a fault, by the other faults that they involve."""
+) -> dict[str | None, Counter[str]]:
+    """Return the counts that involve a fault, by all the faults that they involve."""
     return {
-        with_: count
-        for faults, count in counts.items()
-        if (with_ := _others(faults, label)) is not None
+        faults: count for faults, count in counts.items() if _others(faults, label) is not None
     }
 
 
@@ -175,13 +181,17 @@ def _others(faults: str | None, label: str | None) -> tuple[str, ...] | None:
     return tuple(one for one in named if one and one != label) if label in named else None
 
 
-def _records(cell: CellRow, counts: Mapping[tuple[str, ...], Counter[str]]) -> Iterator[Figure]:
+def _records(
+    cell: CellRow, counts: Mapping[str | None, Counter[str]], label: str | None
+) -> Iterator[Figure]:
     for name, what in COUNTED.items():
         unknown = cell.counts.get(name, 0) is None
-        found = [(with_, count[name]) for with_, count in sorted(counts.items()) if count[name]]
-        for with_, number in found:
-            alarming = name == "lost" and cell.kept
-            yield Figure(text=f"{number:,} {what}{_with(with_)}", alarming=alarming)
+        found = [(faults, count[name]) for faults, count in counts.items() if count[name]]
+        for faults, number in sorted(found, key=lambda one: (_others(one[0], label) or ())):
+            first = first_of(faults)
+            alarming = name == "lost" and cell.kept and first == label
+            suffix = _with(_others(faults, label) or ()) if first == label else f" at {first}"
+            yield Figure(text=f"{number:,} {what}{suffix}", alarming=alarming)
         if unknown and not found:
             yield Figure(text=f"{what}: unknown", known=False)
 

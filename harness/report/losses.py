@@ -226,6 +226,15 @@ def by_fault(directory: AnyPath) -> list[dict[str, Any]]:
     return [{**dict(zip(place, key, strict=True)), **counts[key]} for key in ordered]
 
 
+def by_anomaly(directory: AnyPath) -> dict[tuple[int, str, str | None, str], int]:
+    """Return the number of all rows by run, cell, faults and anomaly. Raises as :func:`windows`."""
+    place = ["run", "cell", "fault", "anomaly"]
+    found = _rows(directory, place).group_by(place).aggregate([([], "count_all")]).to_pylist()
+    return {
+        (row["run"], row["cell"], row["fault"], row["anomaly"]): row["count_all"] for row in found
+    }
+
+
 def over_time(directory: AnyPath) -> pa.Table:
     """Return the rows of lost and duplicated records with their places and times. Raises as
     :func:`lost`."""

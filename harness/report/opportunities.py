@@ -1,28 +1,110 @@
-"""Opportunities to lose a record: the conclusions that a campaign without a loss permits about the
-next one.
+"""Exposure: the events at which a cluster could have lost what it had acknowledged, the faults that
+caused them, and the conclusions that a campaign without a loss permits about the next one.
 
 Records are not independent trials. A fault loses thousands of them at once, in every partition that
 it reaches, or none at all. So a fault of a run is one trial, however many partitions and cells it
-reached. It counts only if it gave records a chance to be lost: it changed the leader of a partition
-or destroyed data, and records were acknowledged in the time before that.
+reached. It counts only if an event of its kind came while the cell had acknowledgements: from the
+second before the fault began until the event.
+
+Events after the heal belong to the last fault that began before them. Events before the first fault
+belong to none and are not counted. A loss counts for the first of the faults that it is attributed
+to (``losses`` of ``verdict.json``), as everywhere in the report.
 """
 
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
 
+from ackproof.checkers.checks.catalogue import (
+    COMMIT_LOST,
+    COMMIT_REGRESSED,
+    LOST_COMMIT,
+    TORN,
+    ZOMBIE,
+)
 from ackproof.harness.report import chance
-from ackproof.harness.report.rows import CellRow
+from ackproof.harness.report.cell_names import CellKey
 from ackproof.harness.report.timeline import NS_PER_S, FaultSpan, Timeline
 
 NO_FAULT = "no fault"
 """The class of losses without a fault."""
 
+ANY = "any fault"
+"""The class of all faults that could have lost a record."""
+
 WANTED = 0.01
-"""The risk at a fault for which the report names the number of loss-free campaigns that would show
+"""The risk at a fault for which the report names the number of loss-free nights that would show
 it."""
+
+# --- exposure -------------------------------------------------------------------------------------
+
+
+class ExposureKind(StrEnum):
+    """A kind of event at which acknowledged data can be lost."""
+
+    LEADER_CHANGES = "leader changes"
+    LOST_DISKS = "lost disks"
+    TRUNCATIONS = "truncations"
+    COORDINATOR_CHANGES = "coordinator changes"
+    FENCED_PRODUCERS = "fenced producers"
+    NONE_SEEN = "no event seen"
+    """Records were lost to the fault, but none of the events above was observed."""
+
+
+MEANINGS: Mapping[ExposureKind, str] = {
+    ExposureKind.LEADER_CHANGES: "A partition of the cell got another leader, or none.",
+    ExposureKind.LOST_DISKS: "A fault destroyed data of the cell's topic, proven.",
+    ExposureKind.TRUNCATIONS: (
+        "A follower logged that it truncated its log to that of a new leader. Apache Kafka also "
+        "logs truncations that remove nothing."
+    ),
+    ExposureKind.COORDINATOR_CHANGES: (
+        "A partition of __consumer_offsets or __transaction_state got another leader while the "
+        "cell's groups or transactions committed."
+    ),
+    ExposureKind.FENCED_PRODUCERS: (
+        "A new instance of a transactional producer fenced the one before."
+    ),
+    ExposureKind.NONE_SEEN: "Records were lost to the fault, but no event was observed.",
+}
+"""The events that are counted, in one sentence each."""
+
+_LOST = frozenset({"lost"})
+_BROKEN_BY: Mapping[ExposureKind, frozenset[str]] = {
+    **dict.fromkeys(ExposureKind, _LOST),
+    ExposureKind.COORDINATOR_CHANGES: frozenset({COMMIT_LOST, COMMIT_REGRESSED, LOST_COMMIT, TORN}),
+    ExposureKind.FENCED_PRODUCERS: frozenset({ZOMBIE, LOST_COMMIT, TORN}),
+}
+"""The anomalies that are a loss at each kind of event: of records, or of commits."""
+
+_OF_RECORDS = (ExposureKind.LEADER_CHANGES, ExposureKind.LOST_DISKS, ExposureKind.NONE_SEEN)
+"""The kinds that make a fault an opportunity to lose records. A truncation is a consequence of a
+leader change or of a destroyed disk, and no further opportunity."""
+
+_SHARED = (ExposureKind.COORDINATOR_CHANGES,)
+"""Kinds whose events are the same for all cells of a run."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exposure:
+    """The events of one kind that a fault of a run caused for a cell with acknowledgements.
+
+    Attributes:
+        fault: The name of the fault, as ``kill#1``; None for losses without a fault, and where the
+            events are unknown.
+        events: The number of events; None if they are unknown for the whole run, because the logs
+            of the brokers are missing.
+        lost: The number of the cell's anomalies of this kind that are attributed to the fault.
+    """
+
+    run: int
+    cell: str
+    kind: ExposureKind
+    fault: str | None
+    events: int | None
+    lost: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,59 +122,56 @@ class Opportunity:
     lost: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Risk:
-    """The frequency with which faults of one class lost a record.
-
-    Attributes:
-        fault: The class, as ``kill``; ``all`` for all of them.
-        faults: The number of faults with the opportunity.
-        lossy: The number of faults that lost a record.
-        campaigns: The number of such campaigns without a loss that would show a risk below
-            :data:`WANTED`; None if a record was lost.
-    """
-
-    fault: str
-    faults: int
-    lossy: int
-    campaigns: int | None
-
-    @property
-    def words(self) -> str:
-        """Return the bounds of the risk in words, such as ``at most 15 % each``."""
-        return chance.bound(self.lossy, self.faults)
+Anomalies = Mapping[tuple[int, str, str | None, str], int]
+"""The number of rows of ``anomalies.parquet`` by run, cell, faults and anomaly."""
 
 
-def opportunities(
+def exposures(
     cells: Iterable[tuple[int, str, str]],
     timelines: Mapping[int, Timeline | str],
-    losses: Iterable[Mapping[str, Any]],
-) -> list[Opportunity] | None:
-    """Return the opportunities of every cell, or None if the history of a run cannot be read.
+    anomalies: Anomalies,
+) -> list[Exposure] | None:
+    """Return the exposure of every cell, or None if the history of a run cannot be read.
 
     Args:
         cells: The run, name and topic of each cell.
         timelines: The timelines by run.
-        losses: Counts by run, cell and fault (:func:`harness.report.losses.by_fault`). A fault that
-            lost a record had the opportunity in any case.
+        anomalies: The anomalies by fault (:func:`harness.report.losses.by_anomaly`).
     """
-    counts: dict[tuple[int, str], Counter[str | None]] = {}
-    for row in losses:
-        of_cell = counts.setdefault((row["run"], row["cell"]), Counter())
-        of_cell[first_of(row["fault"])] += row["lost"]
-    found = []
+    lost: dict[CellKey, Counter[tuple[str | None, str]]] = {}
+    for (run, cell, faults, anomaly), count in anomalies.items():
+        lost.setdefault((run, cell), Counter())[first_of(faults), anomaly] += count
+    found: list[Exposure] = []
     for run, cell, topic in cells:
         timeline = timelines.get(run)
         if not isinstance(timeline, Timeline):
             return None
-        # A fault that duplicated records shows no opportunity to lose one.
-        of_cell = +counts.get((run, cell), Counter())
-        faults = dict.fromkeys((*_faults(timeline, cell, topic), *of_cell))
-        found += [
-            Opportunity(run=run, cell=cell, fault=fault, lost=of_cell[fault])
-            for fault in sorted(faults, key=_by_number)
-        ]
+        found += _of_cell(run, cell, topic, timeline, lost.get((run, cell), Counter()))
     return found
+
+
+def _of_cell(
+    run: int, cell: str, topic: str, timeline: Timeline, lost: Counter[tuple[str | None, str]]
+) -> Iterator[Exposure]:
+    events = Counter(_events(timeline, cell, topic))
+    opportune = {fault for kind, fault in events if kind in _OF_RECORDS}
+    # A fault that duplicated records shows no opportunity to lose one.
+    others = {fault for (fault, name), count in lost.items() if name in _LOST and count} - opportune
+    kinds: list[tuple[ExposureKind, str | None]] = [*events]
+    kinds += [(ExposureKind.NONE_SEEN, fault) for fault in others]
+    order = list(ExposureKind)
+    for kind, fault in sorted(kinds, key=lambda one: (order.index(one[0]), _number(one[1]))):
+        yield Exposure(
+            run=run,
+            cell=cell,
+            kind=kind,
+            fault=fault,
+            events=events[kind, fault],
+            lost=sum(lost[fault, name] for name in _BROKEN_BY[kind]),
+        )
+    if timeline.truncations is None:
+        kind = ExposureKind.TRUNCATIONS
+        yield Exposure(run=run, cell=cell, kind=kind, fault=None, events=None)
 
 
 def first_of(faults: str | None) -> str | None:
@@ -101,76 +180,188 @@ def first_of(faults: str | None) -> str | None:
     return faults.partition(",")[0] if faults else None
 
 
-def risks(found: Sequence[Opportunity], cells: Sequence[CellRow]) -> list[Risk]:
-    """Return the risk at a fault by its class, then that of all classes. Without an opportunity
-    there is none. A fault is counted once, whichever of ``cells`` it reached."""
-    wanted = {(cell.run, cell.cell) for cell in cells}
-    lost: dict[tuple[int, str | None], int] = {}
-    for one in found:
-        if (one.run, one.cell) in wanted:
-            key = one.run, one.fault
-            lost[key] = lost.get(key, 0) + one.lost
-    classes: dict[str, list[int]] = {}
-    for (_, fault), count in lost.items():
-        classes.setdefault(fault.partition("#")[0] if fault else NO_FAULT, []).append(count)
-    if not classes:
-        return []
-    ordered = [(name, classes[name]) for name in sorted(classes)]
-    everything = [("all", list(lost.values()))] if len(ordered) > 1 else []
-    return [_risk(name, counts) for name, counts in (*ordered, *everything)]
+def opportunities(found: Iterable[Exposure]) -> list[Opportunity]:
+    """Return the faults that could have cost a cell acknowledged records, once for each cell, in
+    the order of their numbers."""
+    lost = {
+        (one.run, one.cell, one.fault): one.lost for one in found if one.kind in _OF_RECORDS
+    }
+    cells = list(dict.fromkeys((run, cell) for run, cell, _ in lost))
+    ordered = sorted(lost, key=lambda one: (cells.index(one[:2]), _number(one[2])))
+    return [
+        Opportunity(run=run, cell=cell, fault=fault, lost=lost[run, cell, fault])
+        for run, cell, fault in ordered
+    ]
 
 
-def in_words(found: Sequence[Opportunity] | None, cells: Sequence[CellRow]) -> str:
-    """Return a sentence on the conclusion from the lost records of ``cells``, if there are none."""
-    if found is None:
-        return "It is unknown how many faults could have lost a record."
-    all_risks = risks(found, cells)
-    if not all_risks:
-        return (
-            "No fault changed a leader or destroyed data while these records were "
-            "acknowledged, so this says nothing about faults that do."
-        )
-    one = all_risks[-1]
-    if one.lossy:
-        return f"{one.lossy} of {one.faults} faults that could have lost a record lost one."
-    return (
-        f"0 losses in {_several(one.faults, 'fault')} that changed a leader or destroyed data "
-        f"while records were acknowledged, so such a fault loses records with a probability of "
-        f"{one.words}. {_several(one.campaigns or 0, 'such campaign')} without a loss would bound "
-        f"it by {100 * WANTED:.0f} %."
-    )
-
-
-def _risk(name: str, counts: Sequence[int]) -> Risk:
-    lossy = sum(1 for count in counts if count)
-    needed = None if lossy else -(-chance.trials(WANTED) // len(counts))
-    return Risk(fault=name, faults=len(counts), lossy=lossy, campaigns=needed)
-
-
-def _several(count: int, what: str) -> str:
-    return f"{count:,} {what}{'' if count == 1 else 's'}"
-
-
-def _by_number(fault: str | None) -> int:
+def _number(fault: str | None) -> int:
     return int(fault.rpartition("#")[2]) if fault else 0
 
 
-def _faults(timeline: Timeline, cell: str, topic: str) -> Iterable[str]:
-    """Yield the faults that changed a leader of the topic or destroyed data of it. The cell must
-    have had acks in the second before the fault began or later."""
+def _events(timeline: Timeline, cell: str, topic: str) -> Iterator[tuple[ExposureKind, str]]:
+    """Yield each event that concerns a cell with acknowledgements, with its fault."""
     faults = sorted(timeline.faults, key=lambda fault: fault.start)
     starts = [fault.start for fault in faults]
     acks = sorted(timeline.acks.get(cell, ()))
-    for time in (one.time for one in timeline.leader_changes if one.topic == topic):
-        # A leader change after the heal belongs to the last fault that began before it.
-        place = bisect_right(starts, time) - 1
-        if place >= 0 and _acked(acks, faults[place], time):
-            yield faults[place].label
+    commits = sorted({*timeline.commits.get(cell, ()), *timeline.commits.get(topic, ())})
+    kinds = ExposureKind
+    timed: list[tuple[ExposureKind, Iterable[int], Sequence[int]]] = [
+        (kinds.LEADER_CHANGES, (c.time for c in timeline.leader_changes if c.topic == topic), acks),
+        (kinds.TRUNCATIONS, (timeline.truncations or {}).get(topic, ()), acks),
+        (kinds.COORDINATOR_CHANGES, timeline.coordinator_changes, commits),
+        (kinds.FENCED_PRODUCERS, timeline.fencings.get(cell, ()), acks),
+    ]
+    for kind, times, acked in timed:
+        for time in times:
+            # An event after the heal belongs to the last fault that began before it.
+            place = bisect_right(starts, time) - 1
+            if place >= 0 and _acked(acked, faults[place], time):
+                yield kind, faults[place].label
     for fault in faults:
         if fault.proven and fault.takes_from(topic) and _acked(acks, fault, fault.start):
-            yield fault.label
+            yield kinds.LOST_DISKS, fault.label
 
 
 def _acked(acks: Sequence[int], fault: FaultSpan, until: int) -> bool:
     place = bisect_left(acks, fault.start // NS_PER_S - 1)
     return place < len(acks) and acks[place] <= until // NS_PER_S
+
+
+# --- risk -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Risk:
+    """The frequency with which faults of one class lost something.
+
+    Attributes:
+        what: The kind of event, or the class of faults, as ``kill``.
+        events: The number of events; 0 for a class of several kinds.
+        faults: The number of faults that had such an event.
+        lossy: The number of these faults that lost something.
+        nights: The number of results that it rests on.
+    """
+
+    what: str
+    events: int
+    faults: int
+    lossy: int
+    nights: int
+
+    @property
+    def words(self) -> str:
+        """Return the bound of the risk in words, such as ``at most 15 % (95 % confidence)``."""
+        return chance.bound(self.lossy, self.faults)
+
+    @property
+    def more_nights(self) -> int | None:
+        """Return the number of further such nights without a loss that would show a risk below
+        :data:`WANTED`; None if something was lost."""
+        if self.lossy:
+            return None
+        lacking = max(0, chance.trials(WANTED) - self.faults)
+        return -(-lacking * self.nights // self.faults)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExposureSummary:
+    """The risk over some results.
+
+    Attributes:
+        total: The risk at any fault that could have lost a record; None without such a fault.
+        kinds: The risk at each kind of event, then at each class of faults by kind.
+        faults: The risk of each kind of event at each class of faults.
+        unknown: The kinds of which a run does not say how many there were.
+    """
+
+    total: Risk | None
+    kinds: Sequence[Risk]
+    faults: Mapping[str, Sequence[Risk]]
+    unknown: Sequence[str]
+
+    @property
+    def lines(self) -> Sequence[Risk]:
+        """Return the risk at any fault and at each kind of event."""
+        return [*([self.total] if self.total else []), *self.kinds]
+
+
+def summary(nights: Sequence[Sequence[Exposure]], cells: Sequence[set[CellKey]]) -> ExposureSummary:
+    """Return the risk over some results.
+
+    Args:
+        nights: The exposure of each result.
+        cells: The cells that count, of each result. A fault is counted once, whichever of them it
+            reached.
+    """
+    counted = [
+        (night, one)
+        for night, (found, wanted) in enumerate(zip(nights, cells, strict=True))
+        for one in found
+        if (one.run, one.cell) in wanted
+    ]
+    known = [(night, one) for night, one in counted if one.events is not None]
+    seen = [kind for kind in ExposureKind if any(one.kind is kind for _, one in known)]
+    named = [kind for kind in seen if kind is not ExposureKind.NONE_SEEN]
+    of_kind = {kind: [(n, one) for n, one in known if one.kind is kind] for kind in named}
+    of_records = [(n, one) for n, one in known if one.kind in _OF_RECORDS]
+    many = len(nights)
+    return ExposureSummary(
+        total=replace(_risk(ANY, of_records, many), events=0) if of_records else None,
+        kinds=[_risk(kind.value, some, many) for kind, some in of_kind.items()],
+        faults={kind.value: _by_class(some, many) for kind, some in of_kind.items()},
+        unknown=sorted({one.kind.value for _, one in counted if one.events is None}),
+    )
+
+
+_Counted = Sequence[tuple[int, Exposure]]
+"""Exposure with the place of its result."""
+
+
+def _by_class(some: _Counted, nights: int) -> list[Risk]:
+    classes: dict[str, list[tuple[int, Exposure]]] = {}
+    for night, one in some:
+        name = one.fault.partition("#")[0] if one.fault else NO_FAULT
+        classes.setdefault(name, []).append((night, one))
+    return [_risk(name, classes[name], nights) for name in sorted(classes)]
+
+
+def _risk(what: str, some: _Counted, nights: int) -> Risk:
+    events: dict[tuple[int, int, str | None], int] = {}
+    lossy = set()
+    for night, one in some:
+        key = night, one.run, one.fault
+        combine: Callable[[int, int], int] = max if one.kind in _SHARED else int.__add__
+        events[key] = combine(events.get(key, 0), one.events or 0)
+        if one.lost:
+            lossy.add(key)
+    return Risk(
+        what=what,
+        events=sum(events.values()),
+        faults=len(events),
+        lossy=len(lossy),
+        nights=nights,
+    )
+
+
+def in_words(found: Sequence[Exposure] | None, cells: set[CellKey]) -> str:
+    """Return a sentence on the conclusion from the lost records of ``cells``, if there are none."""
+    if found is None:
+        return "It is unknown how many faults could have lost a record."
+    one = summary([found], [cells]).total
+    if one is None:
+        return (
+            "No fault changed a leader or destroyed data while these records were "
+            "acknowledged, so this says nothing about faults that do."
+        )
+    if one.lossy:
+        return f"{one.lossy} of {one.faults} faults that could have lost a record lost one."
+    return (
+        f"0 losses in {_several(one.faults, 'fault')} that changed a leader or destroyed data "
+        f"while records were acknowledged, so such a fault loses records with a probability of "
+        f"{one.words}. {_several(one.more_nights or 0, 'more such campaign')} without a loss would "
+        f"bound it by {100 * WANTED:.0f} %."
+    )
+
+
+def _several(count: int, what: str) -> str:
+    return f"{count:,} {what}{'' if count == 1 else 's'}"

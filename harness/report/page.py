@@ -27,7 +27,13 @@ from ackproof.harness.report.fault_costs import fault_costs
 from ackproof.harness.report.leading_causes import SHOWN_MAX, LeadingCause, cells_in_words
 from ackproof.harness.report.log_lines import LogLine
 from ackproof.harness.report.losses import AnomalyWindow, OutOfOrder
-from ackproof.harness.report.opportunities import Opportunity, Risk, in_words, risks
+from ackproof.harness.report.opportunities import (
+    MEANINGS,
+    Exposure,
+    ExposureSummary,
+    in_words,
+    summary,
+)
 from ackproof.harness.report.outages import OutageLines, outage_lines
 from ackproof.harness.report.outcome import (
     THRESHOLD_HEADINGS,
@@ -113,6 +119,7 @@ def _template() -> jinja2.Template:
         seconds=seconds,
         became=plugin_checks.became,
         contents=contents,
+        attributed=attributed_faults,
     )
     environment.globals.update(
         outage_min_ms=OUTAGE_MIN_NS // 1_000_000,
@@ -142,7 +149,7 @@ class PageContent:
         about: The circumstances of the run; unknown without it.
         losses_by_fault: The lost, duplicated and vanished records, by partition and fault.
         order: The sends that were acked out of order; None if they were not checked.
-        opportunities: The faults that could have lost records, by cell; None if unknown.
+        exposure: The events at which a cell could have lost data, by fault; None if unknown.
         first_rows: The earliest anomaly of each kind, by run, cell and anomaly.
         pictures: The pictures of the logs around causes and around gaps of consumers.
         leading: The causes of the verdict, the most important first.
@@ -161,7 +168,7 @@ class PageContent:
     about: About = field(default_factory=About)
     losses_by_fault: Sequence[Mapping[str, Any]] = ()
     order: OutOfOrder | None = None
-    opportunities: Sequence[Opportunity] | None = None
+    exposure: Sequence[Exposure] | None = None
     first_rows: Mapping[tuple[int, str, str], losses.Row] = field(default_factory=dict)
     pictures: Pictures = field(default_factory=Pictures)
     leading: Sequence[LeadingCause] = ()
@@ -180,8 +187,9 @@ def render(content: PageContent) -> str:
     return _template().render(
         result=result,
         outcome=outcome(result),
-        summary=_summary(cells, content.opportunities),
-        risks=_risks(cells, content.opportunities or ()),
+        summary=_summary(cells, content.exposure),
+        risks=_risks(cells, content.exposure),
+        exposure_meanings=MEANINGS,
         links=Links.of(
             cells,
             about.faults,
@@ -363,24 +371,34 @@ def _of_the_run(cells: Sequence[CellRow]) -> list[str]:
     ]
 
 
-def _summary(cells: Sequence[CellRow], found: Sequence[Opportunity] | None) -> str:
+def _summary(cells: Sequence[CellRow], found: Sequence[Exposure] | None) -> str:
     kept, others = _by_promise(cells)
     sentences = []
     if kept:
         sentences.append(f"In cells that guarantee that no record is lost, {_loss(kept)}.")
         lost, whole = total(kept, "lost")
         if whole and not lost and total(kept, "acked")[0]:
-            sentences.append(in_words(found, kept))
+            sentences.append(in_words(found, _keys(kept)))
     if others:
         sentences.append(f"In the other cells, {_loss(others)}.")
     return " ".join(sentences)
 
 
-def _risks(cells: Sequence[CellRow], found: Sequence[Opportunity]) -> list[tuple[str, list[Risk]]]:
-    """The risk at each class of faults, of cells that promise to lose nothing and of the others."""
-    names = ("yes", "no")
-    told = zip(names, _by_promise(cells), strict=True)
-    return [(name, risks(found, of)) for name, of in told if risks(found, of)]
+def _risks(
+    cells: Sequence[CellRow], found: Sequence[Exposure] | None
+) -> list[tuple[str, ExposureSummary]]:
+    """Return the exposure of cells that promise to lose nothing and of the others."""
+    if found is None:
+        return []
+    told = [
+        (name, summary([found], [_keys(of)]))
+        for name, of in zip(("yes", "no"), _by_promise(cells), strict=True)
+    ]
+    return [(name, one) for name, one in told if one.lines or one.unknown]
+
+
+def _keys(cells: Sequence[CellRow]) -> set[CellKey]:
+    return {(cell.run, cell.cell) for cell in cells}
 
 
 def _by_promise(cells: Sequence[CellRow]) -> tuple[list[CellRow], list[CellRow]]:

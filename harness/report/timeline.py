@@ -1,20 +1,29 @@
-"""The timeline of a run, read from its history: acks per second, faults and leader changes."""
+"""The timeline of a run, read from its history: acks per second, faults, leader changes, and the
+other events at which acknowledged data can be lost.
+
+Truncations are in the brokers' own logs, without a time that is comparable with others. A follower
+truncates what a new leader does not have, so the time is that at which the leader epoch was first
+observed. Truncations of an epoch that was not observed have no time and are left out.
+"""
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from ackproof.checkers.arrays import NONE, Array, codes_of
+from ackproof.checkers.context import broker_logs
 from ackproof.checkers.context.faults import UNCLEANLY, label_of, title_of
+from ackproof.checkers.context.partition_guarantees import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from ackproof.checkers.index import columns
 from ackproof.history import reader
 from ackproof.history.manifest import PlannedFault
 from ackproof.history.names import SendType
-from ackproof.history.storage import AnyPath
+from ackproof.history.storage import AnyPath, digest, matching
+from ackproof.history.transactional import SESSIONS_MAX, TransactionEvent
 
 NS_PER_S = 1_000_000_000
 
@@ -120,12 +129,31 @@ class LeaderChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timeline:
-    """The events of a run over time. ``acks`` is a mapping from the cell to the second of the Unix
-    epoch to the acks in that second."""
+    """The events of a run over time.
+
+    Attributes:
+        acks: The acks by cell and second of the Unix epoch.
+        commits: The seconds in which offsets of a topic, or transactions of a cell, were certainly
+            committed, by the name of the topic or the cell.
+        fencings: The times at which an instance of a transactional producer fenced the one before,
+            by cell.
+        truncations: The times of truncations by topic, once for each replica; None if the brokers'
+            logs are missing.
+    """
 
     acks: Mapping[str, Mapping[int, int]]
     faults: Sequence[FaultSpan] = field(default_factory=tuple)
     leader_changes: Sequence[LeaderChange] = field(default_factory=tuple)
+    commits: Mapping[str, Collection[int]] = field(default_factory=dict)
+    fencings: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    truncations: Mapping[str, Sequence[int]] | None = field(default_factory=dict)
+
+    @property
+    def coordinator_changes(self) -> Sequence[int]:
+        """Return the times at which a partition with the state of coordinators changed its
+        leader."""
+        internal = OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+        return [one.time for one in self.leader_changes if one.topic in internal]
 
     @property
     def stories(self) -> Mapping[str, Sequence[FaultSpan]]:
@@ -146,10 +174,15 @@ class Timeline:
 def read(history: AnyPath, planned: Iterable[PlannedFault] = ()) -> Timeline:
     """Return the timeline of one run. The history is read file by file, so that memory does not
     grow with it. ``planned`` are its faults, with their roles in stories."""
+    cluster = reader.read(history, "cluster").to_pylist()
+    transactions = reader.read(history, "transactions").to_pylist()
     return Timeline(
         acks=_acks(history),
         faults=faults(history, planned),
-        leader_changes=_leader_changes(reader.read(history, "cluster").to_pylist()),
+        leader_changes=_leader_changes(cluster),
+        commits=_commits(reader.read(history, "commits").to_pylist(), transactions),
+        fencings=_fencings(transactions),
+        truncations=_truncations(history, cluster),
     )
 
 
@@ -266,3 +299,64 @@ def _leader_changes(rows: Sequence[Mapping[str, Any]]) -> tuple[LeaderChange, ..
             )
         known[place] = row["leader"]
     return tuple(changes)
+
+
+# --- events of coordinators and replicas ----------------------------------------------------------
+
+
+def _commits(
+    offsets: Sequence[Mapping[str, Any]], transactions: Sequence[Mapping[str, Any]]
+) -> dict[str, set[int]]:
+    found: dict[str, set[int]] = {}
+    for name, rows in (("topic", offsets), ("cell", transactions)):
+        for row in rows:
+            # A row of ``commits`` has no event.
+            is_commit = row.get("event", TransactionEvent.COMMIT) == TransactionEvent.COMMIT
+            if is_commit and row["type"] == SendType.OK:
+                found.setdefault(row[name], set()).add(row["time"] // NS_PER_S)
+    return found
+
+
+def _fencings(transactions: Sequence[Mapping[str, Any]]) -> dict[str, list[int]]:
+    """Return the times at which a later session of a client was initialized. This fences the
+    session before."""
+    found: dict[str, list[int]] = {}
+    for row in transactions:
+        is_init = row["event"] == TransactionEvent.INIT and row["type"] == SendType.OK
+        if is_init and row["producer"] % SESSIONS_MAX:
+            found.setdefault(row["cell"], []).append(row["time"])
+    return found
+
+
+def _truncations(
+    history: AnyPath, cluster: Sequence[Mapping[str, Any]]
+) -> dict[str, list[int]] | None:
+    logs = history.parent / "logs"
+    if not matching(logs, "broker-*"):
+        return None
+    began: dict[tuple[str, int, int], int] = {}
+    for row in cluster:
+        if row["kind"] == "partition" and row["leader_epoch"] is not None:
+            place = row["topic"], row["partition"], row["leader_epoch"]
+            began[place] = min(row["time"], began.get(place, row["time"]))
+    found: dict[str, list[int]] = {}
+    for (topic, partition), some in broker_logs.truncations_of(logs, _altered(history)).items():
+        for one in some:
+            time = began.get((topic, partition, one.leader_epoch))
+            removes = one.log_end is None or one.offset < one.log_end
+            if time is not None and removes:
+                found.setdefault(topic, []).append(time)
+    return found
+
+
+def _altered(history: AnyPath) -> set[AnyPath]:
+    """Return the logs of brokers that are not as they were collected. The check names them."""
+    rows = reader.read(history, "collected").to_pylist()
+    digests = {str(row["file"]): row["digest"] for row in rows}
+    run = history.parent
+    logs = [path for node in matching(run / "logs", "broker-*") for path in matching(node, "*.log")]
+    return {
+        path
+        for path in logs
+        if digests and digest(path) != digests.get(f"logs/{path.parent.name}/{path.name}")
+    }

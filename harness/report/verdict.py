@@ -37,7 +37,7 @@ from ackproof.harness.report.cell_document import CellDocument
 from ackproof.harness.report.document import VERSION, VerdictDocument
 from ackproof.harness.report.leading_causes import SHOWN_MAX, LeadingCause
 from ackproof.harness.report.losses import ANOMALIES_FILE
-from ackproof.harness.report.opportunities import Opportunity
+from ackproof.harness.report.opportunities import Exposure, opportunities
 from ackproof.harness.report.rows import known_anomalies
 from ackproof.harness.report.timeline import FaultSpan
 from ackproof.history import manifest, reader
@@ -60,7 +60,7 @@ def to_document(
     result: CampaignResult,
     about: About | None = None,
     losses: Sequence[Mapping[str, Any]] = (),
-    opportunities: Sequence[Opportunity] | None = None,
+    exposure: Sequence[Exposure] | None = None,
     *,
     leading: Sequence[LeadingCause] = (),
 ) -> dict[str, Any]:
@@ -71,7 +71,7 @@ def to_document(
         result: The result of the checkers.
         about: The circumstances of the run; unknown without it.
         losses: The lost and duplicated records, by partition and fault.
-        opportunities: The faults that could have lost records, by cell; None if unknown.
+        exposure: The events at which a cell could have lost data, by fault; None if unknown.
         leading: The causes of the verdict, the most important first.
     """
     told = about or About()
@@ -96,7 +96,10 @@ def to_document(
         "losses": list(losses),
         "leading_causes": [one.as_document for one in leading[:SHOWN_MAX]],
         "cause_groups": [group.as_document for group in grouped(result.causes)],
-        "opportunities": None if opportunities is None else [asdict(one) for one in opportunities],
+        "opportunities": None
+        if exposure is None
+        else [asdict(one) for one in opportunities(exposure)],
+        "exposure": None if exposure is None else [asdict(one) for one in exposure],
     }
 
 

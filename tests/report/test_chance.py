@@ -20,8 +20,9 @@ def binomial(found: int, of: int, proportion: float) -> float:
     [
         (0, 18, "at most 16 % (95 % confidence)"),
         (0, 1, "at most 95 % (95 % confidence)"),
-        (1, 10, "0.25 to 45 % (95 % confidence)"),  # R: binom.test(1, 10): 0.002529 0.445016
-        (10, 10, "69 to 100 % (95 % confidence)"),  # binom.test(10, 10): 0.6915 1
+        # R: binom.test(1, 10, conf.level = 0.9): 0.005116 0.394163
+        (1, 10, "0.51 to 40 % (95 % confidence at each end)"),
+        (10, 10, "74 to 100 % (95 % confidence at each end)"),  # 0.7411 1
     ],
 )
 def test_bound_covers_each_number_of_trials(found: int, of: int, told: str) -> None:
@@ -30,7 +31,7 @@ def test_bound_covers_each_number_of_trials(found: int, of: int, told: str) -> N
 
 def test_trials_are_as_many_as_the_bound_asks_for() -> None:
     assert chance.trials(0.01) == 299
-    assert chance.below(299) <= 0.01 < chance.below(298)
+    assert chance.bounds(0, 299, 0.1)[1] <= 0.01 < chance.bounds(0, 298, 0.1)[1]
 
 
 @given(st.integers(1, 60).flatmap(lambda of: st.tuples(st.integers(0, of), st.just(of))))
@@ -47,8 +48,8 @@ def test_counts_beyond_the_bounds_have_the_requested_probability(
 
 
 def test_none_of_many_is_the_rule_of_three() -> None:
-    assert chance.below(10_000) == pytest.approx(3 / 10_000, rel=0.01)
-    assert (1 - chance.below(50)) ** 50 == pytest.approx(0.05)
+    assert chance.bounds(0, 10_000, 0.1)[1] == pytest.approx(3 / 10_000, rel=0.01)
+    assert (1 - chance.bounds(0, 50, 0.1)[1]) ** 50 == pytest.approx(0.05)
 
 
 def means(first: chance.Array, second: chance.Array) -> chance.Array:

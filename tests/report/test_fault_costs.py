@@ -68,7 +68,7 @@ def test_figures_stand_at_their_fault_and_cell() -> None:
     assert (kill.anchor, kill.lost, kill.longest_ms) == ("fault-1", 867, 4100)
 
 
-def test_figure_that_overlapping_faults_share_stands_at_each() -> None:
+def test_records_of_overlapping_faults_count_for_the_first() -> None:
     found = costs(
         [cell("c", down("kill#1,pause#2", 2))],
         [loss("kill#1,pause#2", 5), loss("kill#1", 1)],
@@ -77,7 +77,8 @@ def test_figure_that_overlapping_faults_share_stands_at_each() -> None:
     )
     kill, pause = found.shown
     assert texts(kill) == ["1 lost", "5 lost with pause#2", "down 2.0 s, shared"]
-    assert texts(pause) == ["5 lost with kill#1", "down 2.0 s, shared"]
+    assert texts(pause) == ["5 lost at kill#1", "down 2.0 s, shared"]
+    assert (kill.lost, pause.lost) == (6, 0)
 
 
 def test_outage_is_attributed_to_the_fault_that_was_active_and_not_to_a_healed_one() -> None:
@@ -139,18 +140,14 @@ LABELS = st.lists(st.sampled_from(["kill#1", "pause#2", "cut#3"]), unique=True).
 
 
 @given(st.dictionaries(LABELS, st.integers(1, 99)))
-def test_every_lost_record_stands_in_the_table(counts: dict[str | None, int]) -> None:
+def test_every_lost_record_counts_for_one_fault(counts: dict[str | None, int]) -> None:
     counted = [loss(fault, lost) for fault, lost in counts.items()]
     faults = [span(1), span(2, "pause"), span(3, "cut")]
     found = {line.label: line for line in costs([cell()], counted, *faults).shown}
+    assert sum(line.lost for line in found.values()) == sum(counts.values())
     for fault, lost in counts.items():
-        for label in (fault or NO_FAULT).split(","):
-            others = [one for one in (fault or "").split(",") if one not in ("", label)]
-            words = f"{lost:,} lost" + (f" with {', '.join(others)}" if others else "")
-            assert words in texts(found[label])
-
-
-def test_losses_of_a_cell_that_guarantees_none_are_marked() -> None:
-    loose = replace(cell("d"), guarantees=(guarantee(promised=False),))
-    (line,) = costs([cell(), loose], [loss("kill#1", 1), loss("kill#1", 1, "d")], span(1)).shown
-    assert [one[0].alarming for one in line.costs] == [True, False]
+        first, *others = (fault or NO_FAULT).split(",")
+        words = f"{lost:,} lost" + (f" with {', '.join(others)}" if others else "")
+        assert words in texts(found[first])
+        for label in others:
+            assert f"{lost:,} lost at {first}" in texts(found[label])
