@@ -8,7 +8,7 @@ another. The required improbability of a difference depends on the number of tes
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
 from statistics import mean
@@ -24,6 +24,7 @@ from ackproof.harness.directory import CAMPAIGN_FILE
 from ackproof.harness.report import chance
 from ackproof.harness.report.cell_document import CellDocument, UnavailabilityDocument
 from ackproof.harness.report.document import VerdictDocument
+from ackproof.harness.report.opportunities import Risk
 from ackproof.harness.report.rows import UNKNOWN, number
 
 # --- measures -------------------------------------------------------------------------------------
@@ -345,10 +346,21 @@ class CellDifference:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ExposureLine:
+    """The exposure of both sides at a kind of event, in words."""
+
+    what: str
+    a: str
+    b: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Differences:
     """The differences between two campaigns' results.
 
     Attributes:
+        exposure: The faults of both sides at each kind of event, and the bounds of the risk that
+            they show, in words. There is no test.
         unlike: Other differences between the two campaigns, one sentence each. They may explain a
             change.
         only_a, only_b: Cells that only one of them has.
@@ -358,6 +370,7 @@ class Differences:
 
     a: Side
     b: Side
+    exposure: tuple[ExposureLine, ...]
     unlike: tuple[str, ...]
     cells: tuple[CellDifference, ...]
     only_a: tuple[Key, ...]
@@ -389,6 +402,7 @@ def compare(a: Path, b: Path) -> Differences:
     return Differences(
         a=first,
         b=second,
+        exposure=tuple(_exposure(first, second)),
         unlike=tuple(_unlike(first, second)),
         cells=tuple(cells),
         only_a=tuple(key for key in first.cells if key not in shared),
@@ -396,6 +410,24 @@ def compare(a: Path, b: Path) -> Differences:
         tests=sum(1 for of in of_cells.values() for one in of if one.chance is not None),
         runs_needed=runs_needed(sum(1 for of in found.values() for one in of if one.runs)),
     )
+
+
+def _exposure(a: Side, b: Side) -> Iterator[ExposureLine]:
+    """Yield the lines of all kinds of events that a side had. A side without such an event has
+    none; that of an older version is unknown."""
+    told = [
+        None if of is None else {risk.what: risk for risk in of.lines}
+        for of in (a.exposure, b.exposure)
+    ]
+    for what in dict.fromkeys(what for risks in told for what in risks or ()):
+        words = [UNKNOWN if risks is None else _risk(risks.get(what)) for risks in told]
+        yield ExposureLine(what=what, a=words[0], b=words[1])
+
+
+def _risk(risk: Risk | None) -> str:
+    if risk is None:
+        return "none"
+    return f"{risk.lossy} of {risk.faults} faults, {risk.words}"
 
 
 def lines(every: Sequence[Measure]) -> list[MeasureLine]:
@@ -474,6 +506,7 @@ def as_document(found: Differences) -> dict[str, Any]:
     return {
         "a": _side(found.a),
         "b": _side(found.b),
+        "exposure": [asdict(one) for one in found.exposure],
         "unlike": list(found.unlike),
         "only_a": [_named(key) for key in found.only_a],
         "only_b": [_named(key) for key in found.only_b],

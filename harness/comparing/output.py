@@ -27,6 +27,11 @@ def print_differences(console: Console, found: Differences) -> None:
         console.print(Text.assemble("unlike: ", plain(sentence)))
     for cell in found.cells:
         console.print(_table(cell))
+    if found.exposure:
+        table = _bare("Exposure: faults with a loss, and the risk of a loss at such a fault")
+        for line in found.exposure:
+            table.add_row(line.what, plain(line.a), plain(line.b))
+        console.print(table)
     for name, keys in (("A", found.only_a), ("B", found.only_b)):
         if keys:
             console.print(plain(f"only in {name}: {', '.join(map(cell_name, keys))}"))
@@ -45,9 +50,9 @@ def _named(side: Side) -> str:
     return f"{side.directory}: {what}: {document.words}"
 
 
-def _table(cell: CellDifference) -> Table:
+def _bare(title: str) -> Table:
     table = Table(
-        title=plain(cell.title_and_name),
+        title=plain(title),
         title_justify="left",
         title_style="bold",
         box=box.SIMPLE_HEAD,
@@ -57,6 +62,11 @@ def _table(cell: CellDifference) -> Table:
     table.add_column("", min_width=14)
     table.add_column("A")
     table.add_column("B")
+    return table
+
+
+def _table(cell: CellDifference) -> Table:
+    table = _bare(cell.title_and_name)
     table.add_column("B against A", min_width=22)  # "within noise, p = 0.41"
     for line in cell.lines:
         table.add_row(

@@ -16,6 +16,7 @@ from ackproof.harness.report import cell_names, verdict
 from ackproof.harness.report.cell_document import CellDocument
 from ackproof.harness.report.comparison import label
 from ackproof.harness.report.document import VerdictDocument
+from ackproof.harness.report.opportunities import ExposureSummary, of_documents
 from ackproof.history import reader
 from ackproof.history.cell import Value, as_text
 from ackproof.history.errors import HistoryError
@@ -139,6 +140,11 @@ class Side:
         for key, pooled in self.cells.items():
             keys.setdefault((key[0], pooled.settings), []).append(key)
         return {settings: of[0] for settings, of in keys.items() if len(of) == 1}
+
+    @property
+    def exposure(self) -> ExposureSummary | None:
+        """Return the exposure of the cells that guarantee no loss, or None if it is unknown."""
+        return None if self.document.exposure is None else of_documents([self.document])
 
     @cached_property
     def sends(self) -> Mapping[int, Mapping[str, Sends]]:

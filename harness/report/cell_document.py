@@ -5,6 +5,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
+from ackproof.checkers.guarantees.table import NO_LOSS
 from ackproof.checkers.thresholds import Unit
 from ackproof.checkers.verdict import WORST_FIRST, Verdict, counted_as, is_broken
 from ackproof.history.cell import Value
@@ -217,6 +218,11 @@ class CellDocument(DocumentPart):
         """Return the verdict that the campaign counts, as
         :attr:`checkers.verdict.CellResult.counts_as`."""
         return counted_as(self.verdict, self._expected, [one.met for one in self.thresholds])
+
+    @property
+    def promises_no_loss(self) -> bool:
+        """Return whether it guarantees that no acknowledged record is lost."""
+        return any(one.name == NO_LOSS and one.promised for one in self.guarantees)
 
     @property
     def is_broken(self) -> bool:

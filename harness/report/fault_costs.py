@@ -170,9 +170,7 @@ def _of_fault(
     counts: Mapping[str | None, Counter[str]], label: str | None
 ) -> dict[str | None, Counter[str]]:
     """Return the counts that involve a fault, by all the faults that they involve."""
-    return {
-        faults: count for faults, count in counts.items() if _others(faults, label) is not None
-    }
+    return {faults: count for faults, count in counts.items() if _others(faults, label) is not None}
 
 
 def _others(faults: str | None, label: str | None) -> tuple[str, ...] | None:
@@ -187,7 +185,7 @@ def _records(
     for name, what in COUNTED.items():
         unknown = cell.counts.get(name, 0) is None
         found = [(faults, count[name]) for faults, count in counts.items() if count[name]]
-        for faults, number in sorted(found, key=lambda one: (_others(one[0], label) or ())):
+        for faults, number in sorted(found, key=lambda one: _others(one[0], label) or ()):
             first = first_of(faults)
             alarming = name == "lost" and cell.kept and first == label
             suffix = _with(_others(faults, label) or ()) if first == label else f" at {first}"

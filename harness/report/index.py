@@ -22,13 +22,13 @@ from urllib.parse import quote
 
 from markupsafe import Markup
 
-from ackproof.checkers.guarantees.table import NO_LOSS
 from ackproof.checkers.verdict import WORST_FIRST, Verdict
 from ackproof.harness.directory import CAMPAIGN_FILE, MATRIX_PAGE, RESULTS, DamagedResults
 from ackproof.harness.report import PAGE, verdict
 from ackproof.harness.report.about import lasted
 from ackproof.harness.report.cell_document import CellDocument
 from ackproof.harness.report.document import VerdictDocument
+from ackproof.harness.report.opportunities import ExposureSummary, of_documents
 from ackproof.harness.report.rendering import templates
 from ackproof.harness.report.rows import UNKNOWN, number
 from ackproof.harness.report.trends.charts import assets
@@ -37,6 +37,7 @@ from ackproof.harness.report.trends.trend import TrendResult, sum_in_words, tren
 from ackproof.history import manifest
 from ackproof.history.messages import in_words, printable
 from ackproof.history.storage import write_text
+from ackproof.infra.systems.product import BUNDLED
 
 FILE = "index.html"
 NO_VERDICT = "no verdict"
@@ -80,11 +81,11 @@ class ResultEntry:
     @property
     def lost_promised(self) -> str:
         """Return the lost records of cells that guarantee no loss, in words."""
-        return self._lost(cell for cell in self._cells if _kept(cell))
+        return self._lost(cell for cell in self._cells if cell.promises_no_loss)
 
     @property
     def lost_elsewhere(self) -> str:
-        return self._lost(cell for cell in self._cells if not _kept(cell))
+        return self._lost(cell for cell in self._cells if not cell.promises_no_loss)
 
     @property
     def duplicated(self) -> str:
@@ -207,6 +208,50 @@ def newest_failures(newest_first: Sequence[ResultEntry]) -> list[NewestFailure]:
     return list(found.values())
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccumulatedExposure:
+    """The exposure of all nights of a campaign on a system.
+
+    Attributes:
+        version: The version of the bundled system; empty for others, whose name has it.
+        nights: The number of results that it rests on.
+        left_out: The number of other results, which do not say what their exposure was.
+        summary: The exposure of the cells that guarantee that no acknowledged record is lost.
+    """
+
+    campaign: str
+    system: str
+    version: str
+    nights: int
+    left_out: int
+    summary: ExposureSummary
+
+
+def accumulated_exposure(entries: Iterable[ResultEntry]) -> list[AccumulatedExposure]:
+    """Return the exposure of each campaign on each system, by name."""
+    groups: dict[tuple[str, str, str], list[VerdictDocument]] = {}
+    for one in entries:
+        if one.document is not None:
+            version = (one.document.system == BUNDLED and one.document.versions.ackproof) or ""
+            groups.setdefault((one.campaign, one.system, version), []).append(one.document)
+    found = []
+    for (campaign, system, version), of in sorted(groups.items()):
+        known = [one for one in of if one.exposure is not None]
+        whole = of_documents(known)
+        if whole.lines:
+            found.append(
+                AccumulatedExposure(
+                    campaign=campaign,
+                    system=system,
+                    version=version,
+                    nights=len(known),
+                    left_out=len(of) - len(known),
+                    summary=whole,
+                )
+            )
+    return found
+
+
 def kinds_in_words(kinds: Iterable[str]) -> str:
     """Return the number of runs of each verdict, the worst first: ``2 fail, 1 no verdict``."""
     counts = Counter(kinds)
@@ -238,6 +283,7 @@ def render(root: Path, *, served: bool = False, known: KnownEntries | None = Non
             entries=found,
             failures=newest_failures(found),
             kinds=kinds_in_words(one.kind for one in found),
+            exposure=accumulated_exposure(found),
             trends=list(trends(one.occasion for one in found)),
             choices={
                 "campaign": sorted({one.campaign for one in found}),
@@ -335,10 +381,6 @@ def _guessed(path: Path) -> float:
         return path.stat().st_mtime
     except OSError:
         return 0.0
-
-
-def _kept(cell: CellDocument) -> bool:
-    return any(one.name == NO_LOSS and one.promised for one in cell.guarantees)
 
 
 @contextmanager

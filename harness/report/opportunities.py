@@ -26,6 +26,7 @@ from ackproof.checkers.checks.catalogue import (
 )
 from ackproof.harness.report import chance
 from ackproof.harness.report.cell_names import CellKey
+from ackproof.harness.report.document import VerdictDocument
 from ackproof.harness.report.timeline import NS_PER_S, FaultSpan, Timeline
 
 NO_FAULT = "no fault"
@@ -183,9 +184,7 @@ def first_of(faults: str | None) -> str | None:
 def opportunities(found: Iterable[Exposure]) -> list[Opportunity]:
     """Return the faults that could have cost a cell acknowledged records, once for each cell, in
     the order of their numbers."""
-    lost = {
-        (one.run, one.cell, one.fault): one.lost for one in found if one.kind in _OF_RECORDS
-    }
+    lost = {(one.run, one.cell, one.fault): one.lost for one in found if one.kind in _OF_RECORDS}
     cells = list(dict.fromkeys((run, cell) for run, cell, _ in lost))
     ordered = sorted(lost, key=lambda one: (cells.index(one[:2]), _number(one[2])))
     return [
@@ -340,6 +339,27 @@ def _risk(what: str, some: _Counted, nights: int) -> Risk:
         faults=len(events),
         lossy=len(lossy),
         nights=nights,
+    )
+
+
+def of_documents(documents: Sequence[VerdictDocument]) -> ExposureSummary:
+    """Return the risk over the results that say what their exposure was, in the cells that
+    guarantee that no acknowledged record is lost."""
+    known = [(one, one.exposure) for one in documents if one.exposure is not None]
+    kinds = {kind.value: kind for kind in ExposureKind}
+    return summary(
+        [
+            [
+                Exposure(**{**one.model_dump(), "kind": kinds[one.kind]})
+                for one in found
+                if one.kind in kinds
+            ]
+            for _, found in known
+        ],
+        [
+            {(cell.run, cell.cell) for cell in document.cells if cell.promises_no_loss}
+            for document, _ in known
+        ],
     )
 
 

@@ -18,12 +18,12 @@ from rich.console import Console
 from ackproof.checkers.verdict import CampaignResult, RunResult, Unavailable, Verdict
 from ackproof.harness.cli import cli
 from ackproof.harness.comparing.differences import CellDifference, Differences, as_document, compare
-from ackproof.harness.comparing.output import print_differences
+from ackproof.harness.comparing.output import print_differences, render
 from ackproof.harness.comparing.sides import Side, partners
 from ackproof.harness.report import verdict
 from ackproof.harness.report.cell_document import CellDocument
 from ackproof.harness.report.document import VerdictDocument
-from ackproof.harness.report.opportunities import Opportunity
+from ackproof.harness.report.opportunities import Exposure, ExposureKind
 from ackproof.history.schema import SENDS
 from tests.support.builders.results import cell_result, guarantee
 from tests.support.processes.browser import Eyes
@@ -103,9 +103,11 @@ def results(
         ),
     )
     trials = [
-        Opportunity(
+        Exposure(
             run=number,
             cell=name,
+            kind=ExposureKind.LEADER_CHANGES,
+            events=2,
             fault=f"kill#{fault}",
             lost=gone if fault == 1 and name == cells[0] else 0,
         )
@@ -113,7 +115,7 @@ def results(
         for name in cells
         for fault in range(1, FAULTS + 1)
     ]
-    verdict.write(directory, verdict.to_document(named, told, opportunities=trials))
+    verdict.write(directory, verdict.to_document(named, told, exposure=trials))
     rng = np.random.default_rng(seed)
     for number in numbers:
         history = directory / "runs" / str(number) / "history"
@@ -163,7 +165,7 @@ def test_none_lost_is_bounded_by_the_faults_that_could_have_lost_some(tmp_path: 
     found = compare(results(tmp_path / "a"), results(tmp_path / "b", lost={"kill#1": 4}))
     assert shown(found)["lost"] == (
         "0 of 1,000; 0 of 3 faults, at most 64 % (95 % confidence)",
-        "4 of 1,000; 1 of 3 faults, 0.84 to 91 % (95 % confidence)",
+        "4 of 1,000; 1 of 3 faults, 1.6 to 87 % (95 % confidence at each end)",
     )
 
 
@@ -181,6 +183,21 @@ def test_single_run_a_side_is_too_few_and_names_the_needed_number(
     print_differences(console, found)
     assert "chance" in console.file.getvalue()
     assert "within noise" not in console.file.getvalue()
+
+
+def test_exposure_of_both_sides_is_compared_without_a_test(tmp_path: Path) -> None:
+    a, b = results(tmp_path / "a"), results(tmp_path / "b")
+    found = compare(a, b)
+    assert [
+        (line.what, line.a.partition(",")[0], line.b.partition(",")[0]) for line in found.exposure
+    ] == [
+        ("any fault", "0 of 3 faults", "0 of 3 faults"),
+        ("leader changes", "0 of 3 faults", "0 of 3 faults"),
+    ]
+    assert "leader changes" in render(found, ("", ""))
+    document = {**json.loads((b / "verdict.json").read_text()), "exposure": None}
+    verdict.write(b, document)
+    assert [line.b for line in compare(a, b).exposure] == ["unknown", "unknown"]
 
 
 def test_losses_are_compared_by_how_many_there_were(tmp_path: Path) -> None:

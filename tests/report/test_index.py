@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from ackproof.checkers.verdict import Verdict
-from ackproof.harness.report import index
+from ackproof.harness.report import index, verdict
 from ackproof.harness.report.leading_causes import LeadingCause
 from ackproof.harness.report.trends.charts import assets
 from ackproof.harness.report.trends.trend import NIGHTS_SHOWN, trends
@@ -356,3 +356,35 @@ def test_recently_changed_entry_is_not_remembered(tmp_path: Path) -> None:
     night(tmp_path, "a", 1)
     (first,) = index.entries(tmp_path, known)
     assert index.entries(tmp_path, known)[0] is not first
+
+
+def test_exposure_accumulates_by_campaign_and_system(tmp_path: Path) -> None:
+    for number, faults in ((1, 20), (2, 10)):
+        _exposed(tmp_path, f"n{number}", number, faults, KAFKA)
+    _exposed(tmp_path, "soak", 3, 4, OTHER)
+    night(tmp_path, "older", 4, campaign=KAFKA)
+    edited = tmp_path / "older" / "verdict.json"
+    verdict.write(tmp_path / "older", {**json.loads(edited.read_text()), "exposure": None})
+    of_kafka, of_soak = sorted(
+        index.accumulated_exposure(index.entries(tmp_path)), key=lambda one: one.campaign
+    )
+    assert (of_kafka.nights, of_kafka.left_out, of_soak.nights) == (2, 1, 1)
+    total = of_kafka.summary.total
+    # 269 more of 15 a night
+    assert total is not None
+    assert (total.faults, total.lossy, total.more_nights) == (30, 0, 18)
+    page = index.render(tmp_path)
+    assert "Exposure over all nights" in page
+    assert "1 more do not say" in page
+
+
+def _exposed(root: Path, name: str, day: int, faults: int, campaign: dict[str, object]) -> None:
+    night(root, name, day, campaign=campaign)
+    document = json.loads((root / name / "verdict.json").read_text())
+    cell = next(one for one in document["cells"] if one["guarantees"])
+    exposure = [
+        {"run": cell["run"], "cell": cell["cell"], "kind": "leader changes", "fault": f"kill#{n}"}
+        | {"events": 3, "lost": 0}
+        for n in range(1, faults + 1)
+    ]
+    verdict.write(root / name, {**document, "exposure": exposure})

@@ -10,7 +10,6 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from ackproof.checkers.guarantees.table import NO_LOSS
 from ackproof.checkers.verdict import Verdict
 from ackproof.harness.report import cell_names, outcome
 from ackproof.harness.report.cell_document import CellDocument, DocumentPart
@@ -198,7 +197,7 @@ def _figures(cell: CellDocument, name: str, title: str) -> CellFigures:
         verdict=cell.verdict,
         kind=cell.kind,
         counts_as=cell.counts_as,
-        guaranteed=_guaranteed(cell),
+        guaranteed=cell.promises_no_loss,
         acked=cell.acked,
         lost=cell.lost,
         duplicated=cell.duplicated,
@@ -211,8 +210,8 @@ def _figures(cell: CellDocument, name: str, title: str) -> CellFigures:
 def _totals(cells: Sequence[CellDocument]) -> NightTotals:
     counts: Mapping[str, Sequence[int | None]] = {
         "lost": [cell.lost for cell in cells],
-        "lost_guaranteed": [cell.lost for cell in cells if _guaranteed(cell)],
-        "lost_elsewhere": [cell.lost for cell in cells if not _guaranteed(cell)],
+        "lost_guaranteed": [cell.lost for cell in cells if cell.promises_no_loss],
+        "lost_elsewhere": [cell.lost for cell in cells if not cell.promises_no_loss],
         "duplicated": [cell.duplicated for cell in cells],
     }
     longest: Mapping[str, Sequence[float | None]] = {
@@ -228,7 +227,7 @@ def _totals(cells: Sequence[CellDocument]) -> NightTotals:
         acked=sum(cell.acked for cell in cells),
         unavailable_share=_share(_with_outages(cells)),
         cells=len(cells),
-        guaranteed=sum(map(_guaranteed, cells)),
+        guaranteed=sum(cell.promises_no_loss for cell in cells),
         inconclusive=sum(Verdict.INCONCLUSIVE in (cell.verdict, cell.kind) for cell in cells),
         at_least=tuple(name for name, of in every.items() if 0 < len(_known(of)) < len(of)),
         **figures,
@@ -237,10 +236,6 @@ def _totals(cells: Sequence[CellDocument]) -> NightTotals:
 
 def _known(values: Sequence[float | None]) -> list[float]:
     return [value for value in values if value is not None]
-
-
-def _guaranteed(cell: CellDocument) -> bool:
-    return any(one.name == NO_LOSS and one.promised for one in cell.guarantees)
 
 
 def _with_outages(cells: Sequence[CellDocument]) -> list[CellDocument]:
