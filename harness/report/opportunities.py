@@ -154,7 +154,7 @@ def exposures(
 def _of_cell(
     run: int, cell: str, topic: str, timeline: Timeline, lost: Counter[tuple[str | None, str]]
 ) -> Iterator[Exposure]:
-    events = Counter(_events(timeline, cell, topic))
+    events: Counter[tuple[ExposureKind, str | None]] = Counter(_events(timeline, cell, topic))
     opportune = {fault for kind, fault in events if kind in _OF_RECORDS}
     # A fault that duplicated records shows no opportunity to lose one.
     others = {fault for (fault, name), count in lost.items() if name in _LOST and count} - opportune
