@@ -118,7 +118,7 @@ def _picture(name: str, matrix: MatrixDocument, away: Mapping[str, Mapping[str, 
         for number, system in enumerate(_judged(matrix)):
             _marks(axes, number, system.system, away)
         figure.legend(loc="outside upper center", frameon=False, ncols=len(matrix.systems))
-    return f"![longest outage after each fault, by system]({file}.svg)"
+    return f"![outages by fault]({file}.svg)"
 
 
 def _frame(axes: Axes, faults: Sequence[str]) -> None:

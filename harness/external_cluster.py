@@ -15,7 +15,7 @@ from ackproof.harness.campaign.model.external import described
 from ackproof.harness.campaign.plan.context import CampaignTimings
 from ackproof.harness.campaign.plan.needs import faults_of
 from ackproof.harness.campaign.plan.runs import RunPlan
-from ackproof.harness.campaign.problems.external import IN_FORCE
+from ackproof.harness.campaign.problems.external import ENDING, IN_FORCE
 from ackproof.harness.exit_status import ConfirmationNeeded
 from ackproof.infra.api.interface import (
     Backend,
@@ -23,6 +23,7 @@ from ackproof.infra.api.interface import (
     ViewUnavailable,
     ViewUnsupported,
 )
+from ackproof.infra.backends.kubernetes import broker_pods
 from ackproof.infra.backends.ssh.inventory import DIRECTORY
 from ackproof.infra.machine.secrets import Handed
 from ackproof.infra.systems import prepare
@@ -184,6 +185,7 @@ def ask(
     if described.controllers is not None:
         _read_metadata(described, described.controllers, found.cluster_id, tell)
     yield from _differences(cluster, described, found)
+    yield from _pods(campaign, cluster, described)
     yield from _compacting(campaign, found)
     yield from _still_connected(campaign, found)
 
@@ -241,6 +243,17 @@ def rack_differences(cluster: ClusterSpec, found: SurveyedCluster) -> Iterator[P
                 field=f"cluster.external.racks.{rack}",
                 reason=f"says {', '.join(map(str, given))}, but this rack has {has} on the cluster",
             )
+
+
+def _pods(
+    campaign: Campaign, cluster: ClusterSpec, described: DescribedCluster
+) -> Iterator[Problem]:
+    """Yield why the brokers' pods cannot be used as the campaign wants."""
+    if cluster.external is None or (spec := cluster.external.kubernetes) is None:
+        return
+    ends = any(not ENDING.isdisjoint(faults_of(entry)) for entry in campaign.faults)
+    for reason in broker_pods.survey(spec.pods, described.brokers, ends=ends):
+        yield Problem(field="cluster.external.kubernetes", reason=reason)
 
 
 def _compacting(campaign: Campaign, found: SurveyedCluster) -> Iterator[Problem]:

@@ -19,7 +19,9 @@ from ackproof.nemesis.targets import expressions
 ROOT = Path(__file__).parent.parent
 PAGE = (ROOT / "docs" / "campaigns.md").read_text(encoding="utf-8")
 EXTERNAL = (ROOT / "docs" / "your-cluster.md").read_text(encoding="utf-8")
-ON_EXTERNAL_PAGE = {"ControllersSpec", "SecretSpec", "HandSpec", "CommandsSpec", "SshSpec"}
+ON_EXTERNAL_PAGE = {
+    *("ControllersSpec", "SecretSpec", "HandSpec", "CommandsSpec", "SshSpec", "KubernetesSpec"),
+}
 """The sections of a campaign file whose keys ``docs/your-cluster.md`` describes."""
 
 HEADLINE_WORDS_MAX = 8

@@ -7,10 +7,12 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from kubernetes.client import V1ObjectMeta, V1OwnerReference, V1Pod
 
 from ackproof.harness.cli import cli
 from ackproof.infra.api.interface import InfraError
-from ackproof.infra.backends.kubernetes import cluster, manifests
+from ackproof.infra.backends.kubernetes import broker_pods, cluster, manifests
+from ackproof.infra.backends.kubernetes.broker_pods import BrokerPods
 from ackproof.infra.backends.kubernetes.manifests import PodSettings
 
 PLAIN = PodSettings(image="registry.example/ackproof-node:1", resources={})
@@ -117,6 +119,42 @@ def test_settings_come_from_the_environment(environment) -> None:
     assert cluster.settings_from_environment(privileged=False) == PodSettings(
         image="i", resources={"cpu": "1"}, storage_class="fast"
     )
+
+
+@pytest.mark.parametrize(
+    ("by", "name", "labels", "broker"),
+    [
+        ("ordinal", "kafka-2", {}, 2),
+        ("ordinal", "mine-pool-b-1004", {}, 1004),
+        ("ordinal+100", "kafka-2", {}, 102),
+        ("ordinal", "kafka-2x", {}, None),
+        ("ordinal", "kafka-", {}, None),
+        ("node/id", "kafka-2", {"node/id": "7"}, 7),
+        ("node/id", "kafka-2", {"node/id": "seven"}, None),
+        ("node/id", "kafka-2", {}, None),
+    ],
+)
+def test_broker_of_a_pod_is_in_its_name_or_a_label(by: str, name: str, labels, broker) -> None:
+    pods = BrokerPods(namespace="n", selector="app=kafka", id=by)
+    assert pods.broker_of(name, labels) == broker
+
+
+def made_pod(*owners: str) -> V1Pod:
+    """A pod with these kinds of owners, of which the last one controls it."""
+    references = [
+        V1OwnerReference(
+            api_version="v1", kind=kind, name="o", uid="u", controller=kind == owners[-1]
+        )
+        for kind in owners
+    ]
+    return V1Pod(metadata=V1ObjectMeta(name="kafka-0", owner_references=references))
+
+
+def test_pod_that_nothing_keeps_down_is_not_deleted() -> None:
+    assert broker_pods.unkept(made_pod("StatefulSet")) is None
+    assert broker_pods.unkept(made_pod("Deployment", "StrimziPodSet")) is None
+    assert "kafka-0 has no owner" in (broker_pods.unkept(made_pod()) or "")
+    assert "a pod of another name" in (broker_pods.unkept(made_pod("ReplicaSet")) or "")
 
 
 def test_missing_image_is_refused_with_the_way_to_one(environment) -> None:

@@ -12,6 +12,8 @@ from pydantic import Field, model_validator
 from ackproof.config.documents import VARIABLE, PatternDescription
 from ackproof.harness.campaign.model.values import Scalar, Section
 from ackproof.history.cell import as_text
+from ackproof.infra.backends.kubernetes.broker_pods import BrokerPod, BrokerPods
+from ackproof.infra.backends.kubernetes.cluster import kubeconfig_files
 from ackproof.infra.backends.ssh.inventory import Address, Login, User
 from ackproof.infra.machine.secrets import Secret
 from ackproof.infra.systems.external.description import (
@@ -115,6 +117,57 @@ class HandSpec(Section):
         return self
 
 
+class KubernetesSpec(Section):
+    """The pods of the brokers in Kubernetes, in place of `servers`. The kubeconfig (`KUBECONFIG`)
+    names the cluster."""
+
+    namespace: Word
+    """The namespace of the pods."""
+    strimzi: Word | None = None
+    """The name of Strimzi's resource `Kafka`, in place of `selector`, `id` and `container`."""
+    selector: Word | None = None
+    """The labels of the brokers' pods, as for `kubectl get pods --selector`: `app=kafka`."""
+    id: Annotated[
+        str,
+        PatternDescription(
+            r"^(ordinal(\+[0-9]{1,9})?|([A-Za-z0-9.-]+/)?[A-Za-z0-9][A-Za-z0-9._-]*)$",
+            "ordinal, ordinal+N, or the name of a label",
+        ),
+    ] = "ordinal"
+    """The place of a pod's `broker.id`: the number at the end of its name (`ordinal`), that number
+    and N (`ordinal+N`), or a label of that name."""
+    container: Word | None = None
+    """The broker's container. Default: the first one."""
+    context: Word | None = None
+    """The context of the kubeconfig. Default: the current one."""
+
+    @model_validator(mode="after")
+    def _one(self) -> Self:
+        if (self.strimzi is None) == (self.selector is None):
+            raise ValueError("give exactly one of strimzi and selector")
+        if self.strimzi is not None and {"id", "container"} & self.model_fields_set:
+            raise ValueError("strimzi says where the id is and which container: leave them out")
+        return self
+
+    @property
+    def pods(self) -> BrokerPods:
+        """Return the pods, of the kubeconfig of this process."""
+        strimzi = self.strimzi
+        return BrokerPods(
+            namespace=self.namespace,
+            selector=self.selector or _OF_STRIMZI.format(name=strimzi),
+            id=self.id,
+            container=self.container if strimzi is None else _STRIMZI_CONTAINER,
+            context=self.context,
+            kubeconfig=kubeconfig_files(),
+        )
+
+
+_OF_STRIMZI = "strimzi.io/cluster={name},strimzi.io/broker-role=true"
+_STRIMZI_CONTAINER = "kafka"
+"""The labels and the container of the pods that Strimzi makes. Their names end with the id."""
+
+
 class ControllersSpec(Section):
     """The controllers of a cluster with KRaft. Their metadata log is read as brokers read it, with
     the ACL ClusterAction on the cluster. It shows leader epochs and every change of the ISR."""
@@ -151,13 +204,16 @@ class ExternalSpec(Section):
     secrets: Mapping[str, SecretSpec] = {}
     """Places of secret properties such as `sasl.password`."""
     broker_ids: tuple[Annotated[int, Field(ge=0)], ...] | None = None
-    """Each `broker.id`, if they are not 1 to `brokers` and not named under `servers`."""
+    """Each `broker.id`. Default: those of `servers`, else 1 to `brokers`; with `kubernetes` from
+    0."""
     racks: Mapping[
         RackName, Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(min_length=1)]
     ] = {}
     """Each `broker.id` of a rack that targets name: `{a: [1, 4]}`. The cluster must agree."""
     agent: bool = False
-    """Whether the agent runs beside each broker, for more faults and checked guarantees."""
+    """Whether the agent runs beside each broker."""
+    kubernetes: KubernetesSpec | None = None
+    """The brokers' pods, in place of `servers`."""
     controllers: ControllersSpec | None = None
     """The KRaft controllers. Without them, clients alone observe the cluster."""
     servers: Mapping[
@@ -169,8 +225,13 @@ class ExternalSpec(Section):
         ],
         HandSpec,
     ] = {}
-    """How to stop and start each broker, by `broker-` and `broker.id`: all brokers or none. Without
-    them, faults on processes are refused."""
+    """How to stop and start each broker, by `broker-` and `broker.id`: all or none."""
+
+    @model_validator(mode="after")
+    def _one_control(self) -> Self:
+        if self.kubernetes is not None and self.servers:
+            raise ValueError("kubernetes takes the place of servers: give one of them")
+        return self
 
 
 def ids(spec: ExternalSpec, brokers: int) -> tuple[int, ...]:
@@ -179,7 +240,8 @@ def ids(spec: ExternalSpec, brokers: int) -> tuple[int, ...]:
         return spec.broker_ids
     if spec.servers:
         return tuple(sorted(int(name.rpartition("-")[2]) for name in spec.servers))
-    return tuple(range(1, brokers + 1))
+    first = 1 if spec.kubernetes is None else 0
+    return tuple(range(first, first + brokers))
 
 
 def names(spec: ExternalSpec, brokers: int) -> tuple[str, ...]:
@@ -200,10 +262,22 @@ def described(spec: ExternalSpec, brokers: int) -> DescribedCluster:
         client={name: _anywhere(name, as_text(value)) for name, value in spec.client.items()},
         secrets={name: _secret(one) for name, one in spec.secrets.items()},
         brokers=ids(spec, brokers),
-        handles={int(n.rpartition("-")[2]): handle(one) for n, one in spec.servers.items()},
+        handles=controls(spec, brokers),
         agent=spec.agent,
         controllers=None if spec.controllers is None else _controllers(spec, spec.controllers),
     )
+
+
+def controls(spec: ExternalSpec, brokers: int) -> Mapping[int, BrokerControl]:
+    """Return the control of each broker by ``broker.id``; empty if none may be stopped. Raises
+    ValueError if an SSH login is invalid."""
+    if spec.kubernetes is not None:
+        pods = spec.kubernetes.pods
+        return {
+            broker: BrokerControl(pod=BrokerPod(pods=pods, broker=broker))
+            for broker in ids(spec, brokers)
+        }
+    return {int(name.rpartition("-")[2]): handle(one) for name, one in spec.servers.items()}
 
 
 def controllers_connection(

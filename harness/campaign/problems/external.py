@@ -18,6 +18,7 @@ from ackproof.harness.campaign.model.external import (
     ExternalSpec,
     SecretSpec,
     controllers_connection,
+    controls,
     handle,
     ids,
     names,
@@ -34,7 +35,7 @@ from ackproof.infra import systems
 from ackproof.infra.api.interface import Capability
 from ackproof.infra.backends.ssh.inventory import Login
 from ackproof.infra.node.nodes import LIMITS, OF_LINKS
-from ackproof.infra.systems.external.description import Action, by_agent
+from ackproof.infra.systems.external.description import Action, by_agent, server_name
 from ackproof.infra.systems.product import EXTERNAL, KAFKA
 from ackproof.infra.systems.security import MECHANISMS, unspoken
 from ackproof.nemesis import FAULTS
@@ -63,6 +64,8 @@ _HANDS: Mapping[str, frozenset[Action]] = {
     "starve-memory": frozenset({Action.START}),
 }
 """The actions that each fault on broker processes needs."""
+ENDING = frozenset(name for name, actions in _HANDS.items() if Action.START in actions)
+"""The faults after which a broker must be started."""
 _ORDERS = frozenset(
     {
         *("alter-min-isr", "create-topic", "grow-topic", "delete-topic", "delete-records"),
@@ -173,7 +176,7 @@ def asked_for(fault: str) -> str | None:
     if fault in _UNSPOKEN:
         return f"sasl.mechanism, if set, is one of {', '.join(MECHANISMS)}"
     if fault in _HANDS:
-        return f"commands are configured to {', '.join(sorted(_HANDS[fault]))}"
+        return f"it is configured how to {', '.join(sorted(_HANDS[fault]))}"
     return None
 
 
@@ -196,16 +199,23 @@ def _refused(fault: str, spec: ExternalSpec, signal: str) -> Iterator[str]:
         yield f"{fault} needs the agent beside the brokers: set {_WHERE}.agent"
     elif fault not in _HANDS:
         return
-    elif not spec.servers:
+    elif not spec.servers and spec.kubernetes is None:
         yield f"{fault} needs control of the brokers: configure it under {_WHERE}.servers"
     else:
         gentle = fault == "restart" and signal == "kill"
-        needed = _HANDS["kill" if gentle else fault]
-        for name, one in spec.servers.items():
-            control = handle(one)
-            able = control.actions | (by_agent(control) if spec.agent else set())
-            if lacking := sorted(needed - able):
-                yield f"{fault} needs commands of {name} to {', '.join(lacking)}"
+        yield from _lacking(fault, spec, _HANDS["kill" if gentle else fault])
+
+
+def _lacking(fault: str, spec: ExternalSpec, needed: frozenset[Action]) -> Iterator[str]:
+    """Yield which actions on brokers a fault lacks."""
+    for broker, control in controls(spec, 1).items():
+        able = control.actions | (by_agent(control) if spec.agent else set())
+        if not (lacking := sorted(needed - able)):
+            continue
+        if control.pod is None:
+            yield f"{fault} needs commands of {server_name(broker)} to {', '.join(lacking)}"
+        else:
+            yield f"{fault} is none of the operations of Kubernetes on pods"
 
 
 def _cluster_problems(cluster: ClusterSweep) -> Iterator[Problem]:
@@ -324,6 +334,9 @@ def _agents(spec: ExternalSpec) -> Iterator[Problem]:
     if not spec.agent:
         return
     field = f"{_WHERE}.agent"
+    if spec.kubernetes is not None:
+        yield Problem(field=field, reason="the agent is not put into pods of others: leave it out")
+        return
     if not spec.servers:
         reason = f"the agent is put beside the brokers of {_WHERE}.servers: name them"
         yield Problem(field=field, reason=reason)

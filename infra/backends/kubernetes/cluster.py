@@ -78,8 +78,12 @@ def settings_from_environment(*, privileged: bool) -> PodSettings:
 
 
 @contextmanager
-def connected() -> "Iterator[ApiClient]":
+def connected(kubeconfig: str = "", context: str | None = None) -> "Iterator[ApiClient]":
     """Yield a client with the rights of the kubeconfig's user, and close it at the end.
+
+    Args:
+        kubeconfig: The files that are the kubeconfig; empty for those of the environment.
+        context: The context in it; None for its current one.
 
     Raises InfraError for a missing or damaged kubeconfig.
     """
@@ -89,11 +93,12 @@ def connected() -> "Iterator[ApiClient]":
 
     own = Configuration()
     try:
-        if not _exists() and os.environ.get(_IN_A_POD):
+        named = kubeconfig or kubeconfig_files()
+        if not _exists(named) and os.environ.get(_IN_A_POD):
             config.load_incluster_config(client_configuration=own)
         else:
             # The library itself reads the variable once, when it is imported.
-            config.load_kube_config(_named(), client_configuration=own)
+            config.load_kube_config(named, context, client_configuration=own)
     except (config.ConfigException, OSError, ValueError, TypeError) as error:
         raise InfraError(f"the kubeconfig cannot be used: {error}") from error
     client = _client(own, ApiClient)
@@ -289,18 +294,21 @@ def _client(configuration: "Configuration", make: "type[ApiClient]") -> "ApiClie
     return make(configuration)
 
 
-def _named() -> str:
-    """Return the files that are the kubeconfig, whether they exist or not."""
-    return os.environ.get("KUBECONFIG") or str(Path.home() / ".kube" / "config")
+def kubeconfig_files() -> str:
+    """Return the absolute paths of the kubeconfig, whether the files exist or not."""
+    named = os.environ.get("KUBECONFIG") or str(Path.home() / ".kube" / "config")
+    return os.pathsep.join(str(Path(name).absolute()) for name in named.split(os.pathsep) if name)
 
 
-def _exists() -> bool:
-    return any(Path(name).is_file() for name in _named().split(os.pathsep))
+def _exists(files: str) -> bool:
+    return any(Path(name).is_file() for name in files.split(os.pathsep))
 
 
 def _is_configured() -> bool:
     # An unset variable and no file are the state of most machines.
-    return bool(_exists() or os.environ.get("KUBECONFIG") or os.environ.get(_IN_A_POD))
+    return bool(
+        _exists(kubeconfig_files()) or os.environ.get("KUBECONFIG") or os.environ.get(_IN_A_POD)
+    )
 
 
 def _reason(error: Any) -> str:

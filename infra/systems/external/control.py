@@ -1,4 +1,5 @@
-"""Control of the brokers of an external cluster: commands here or over SSH, or the Docker Engine.
+"""Control of the brokers of an external cluster: commands here or over SSH, the Docker Engine, or
+the API of Kubernetes.
 
 Only actions that the description names are done. The libraries of SSH and Docker take long to
 import, and few campaigns have such brokers. Each is imported where it is used.
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ackproof.infra.api.interface import InfraError
+from ackproof.infra.backends.kubernetes import broker_pods
 from ackproof.infra.machine.waiting import wait_until
 from ackproof.infra.systems.external.description import Action, Argv, BrokerControl
 
@@ -44,6 +46,12 @@ def carry_out(handle: BrokerControl, action: Action) -> None:
     """
     if action not in handle.actions:
         raise InfraError(f"no command is configured to {action} it")
+    if handle.pod is not None:
+        if action is Action.START:
+            broker_pods.bring_back(handle.pod)
+        else:
+            broker_pods.end(handle.pod, at_once=action is Action.KILL)
+        return
     if not handle.commands:
         _in_docker(handle, action)
         return

@@ -10,6 +10,7 @@ from typing import NoReturn
 from pydantic import BaseModel, ConfigDict
 
 from ackproof.infra.api.interface import InfraError
+from ackproof.infra.backends.kubernetes.broker_pods import FINALIZER, BrokerPod
 from ackproof.infra.backends.ssh.inventory import BrokerHost, Login
 from ackproof.infra.machine.secrets import Handed, Secret, handed, read_all
 from ackproof.infra.systems.product import (
@@ -52,6 +53,7 @@ class BrokerControl(_DescriptionPart):
         commands: Commands by action, which are run one after the other.
         container: The name of a container of the Docker Engine, instead of commands.
         compose: ``PROJECT/SERVICE`` of Docker Compose, which names one.
+        pod: The pod in Kubernetes, instead of commands.
         ssh: The host where commands are run; None for this machine.
         directory: The working directory on this machine, so that a later process that undoes
             something runs the same command. Empty for that process's own.
@@ -63,6 +65,7 @@ class BrokerControl(_DescriptionPart):
     commands: Mapping[Action, tuple[Argv, ...]] = {}
     container: str | None = None
     compose: str | None = None
+    pod: BrokerPod | None = None
     ssh: Login | None = None
     directory: str = ""
     engine: Mapping[str, str] = {}
@@ -71,10 +74,14 @@ class BrokerControl(_DescriptionPart):
     @property
     def actions(self) -> frozenset[Action]:
         """Return the actions that it has."""
+        if self.pod is not None:
+            return frozenset(_KUBERNETES)
         return frozenset(self.commands) if self.commands else frozenset(Action)
 
     def words(self, action: Action) -> str:
         """Return a description of an action for people."""
+        if self.pod is not None:
+            return f"{self.pod.pods}: {_KUBERNETES[action].format(pod=self.pod)}"
         if not self.commands:
             host = f"-H {address} " if (address := self.engine.get(DOCKER_HOST)) else ""
             return f"docker {host}{_DOCKER[action]} {self.container or self.compose}"
@@ -94,6 +101,12 @@ _DOCKER = {
     Action.PAUSE: "pause",
     Action.RESUME: "unpause",
 }
+_KUBERNETES = {
+    Action.STOP: f"delete {{pod}}, which the finalizer {FINALIZER} keeps down",
+    Action.KILL: f"delete {{pod}} without grace; the finalizer {FINALIZER} keeps it down",
+    Action.START: f"remove the finalizer {FINALIZER} from {{pod}}, and await the new pod",
+}
+"""What is done to a pod, and thereby the actions that there are."""
 
 
 class Connection(_DescriptionPart):

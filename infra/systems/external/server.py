@@ -2,11 +2,12 @@
 
 import signal
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import PurePosixPath
 from typing import Any
 
 from ackproof.infra.agent.measuring import accepts
-from ackproof.infra.api.interface import InfraError, ProcessState
+from ackproof.infra.api.interface import InfraError, ProcessState, ViewUnavailable
 from ackproof.infra.machine.waiting import wait_until
 from ackproof.infra.node.agent_client import AgentClient
 from ackproof.infra.node.attached import FoundProcess, LogDirectoryDisk, ServerLimits
@@ -125,6 +126,7 @@ class ExternalServer:
         handle: The way to control it; None if it must not be touched.
         connection: librdkafka's properties for a connection.
         journal: Returns the journal that is written before each action.
+        addresses: Returns the host and port of each registered broker. Raises ViewUnavailable.
 
     Attributes:
         log_directories: Its log directories on its node; empty without an agent.
@@ -139,7 +141,9 @@ class ExternalServer:
         handle: BrokerControl | None,
         connection: Mapping[str, str],
         journal: Callable[[], Journal],
+        addresses: Callable[[], Mapping[int, tuple[str, int]]] = dict,
     ) -> None:
+        self._addresses = addresses
         self.id = broker
         self.name = server_name(broker)
         self.node: Any = ExternalNode(self.name)
@@ -211,6 +215,10 @@ class ExternalServer:
         return accepts(self.host, self.port)
 
     def answers(self) -> bool:
+        if self._handle is not None and self._handle.pod is not None:
+            # The pod that takes the place of another one has an address of its own.
+            with suppress(ViewUnavailable, LookupError):
+                self.at(*self._addresses()[self.id])
         return answers(self._connection, (self.host, self.port))
 
     @property

@@ -195,7 +195,13 @@ class ExternalSystem:
         self._journal: Journal | None = None
         self._connection = {**connection, "bootstrap.servers": described.bootstrap_servers}
         self._brokers = [
-            ExternalServer(number, described.handles.get(number), self._connection, self._written)
+            ExternalServer(
+                number,
+                described.handles.get(number),
+                self._connection,
+                self._written,
+                lambda: self._looking.cluster().brokers,
+            )
             for number in described.brokers
         ]
         self._admin = ExternalAdmin(self._brokers, self._connection)

@@ -26,6 +26,7 @@ HOSTS = {
     name: {**one, "ssh": {"address": f"kafka-{name[-1]}", "user": "admin"}}
     for name, one in SERVERS.items()
 }
+IN_PODS = {"kubernetes": {"namespace": "kafka", "selector": "app=kafka"}}
 KILL = {"fault": "kill", "target": "leader(acks-all-minisr-2, any)"}
 CREATE = {"fault": "create-topic", "target": "all"}
 
@@ -93,6 +94,11 @@ WITH_AGENTS = {
             "client-1 -> broker-1: the 2 client nodes share this machine's addresses",
         ),
         ({"fault": "replace", "target": "one"}, {"servers": SERVERS}, "for deployed clusters"),
+        (
+            {"fault": "pause", "target": "broker-0"},
+            IN_PODS,
+            "pause is none of the operations of Kubernetes on pods",
+        ),
         ({"fault": "expire-session", "target": "one"}, {"servers": SERVERS}, "not for external"),
         ({"fault": "elect-unclean", "target": "topic(acks-all-minisr-2)"}, {}, "not for external"),
         (
@@ -159,6 +165,17 @@ def test_fault_unsupported_by_an_external_cluster_is_refused(
             },
             "kafka-1 has several brokers: with the agent each needs a host of its own",
         ),
+        ({**IN_PODS, "servers": SERVERS}, "kubernetes takes the place of servers"),
+        ({**IN_PODS, "agent": True}, "the agent is not put into pods of others"),
+        ({"kubernetes": {"namespace": "n"}}, "give exactly one of strimzi and selector"),
+        (
+            {"kubernetes": {"namespace": "n", "strimzi": "s", "id": "ordinal"}},
+            "strimzi says where the id is",
+        ),
+        (
+            {"kubernetes": {"namespace": "n", "selector": "a=b", "id": "a/b/c"}},
+            "ordinal, ordinal+N, or the name of a label",
+        ),
         ({"cluster": {"backend": "local"}}, "its clients run on the backend here, not on local"),
         (
             {"cluster": {"properties": {"min.insync.replicas": 2}}},
@@ -216,6 +233,24 @@ def test_racks_that_the_cluster_does_not_have_are_problems(
     problems = list(external_cluster.rack_differences(plan.cluster, surveyed))
     assert len(problems) == len(reasons)
     assert all(text in one.reason for text, one in zip(reasons, problems, strict=True))
+
+
+def test_brokers_in_pods_are_numbered_from_zero_and_named_in_the_dry_run(tmp_path: Path) -> None:
+    strimzi = {"kubernetes": {"namespace": "kafka", "strimzi": "mine", "context": "prod"}}
+    path = written(tmp_path, {"fault": "terminate", "target": "broker-0"}, **strimzi)
+    (plan,) = runs_of(check(path).campaign.resolved(seed=7))
+    cluster = external_cluster.outside(plan.cluster)
+    assert cluster.brokers == (0, 1, 2)
+    pods = cluster.handles[0].pod.pods
+    assert (pods.selector, pods.container) == (
+        "strimzi.io/cluster=mine,strimzi.io/broker-role=true",
+        "kafka",
+    )
+    told = list(external_cluster.doings(plan.cluster))
+    assert any(
+        line.startswith("broker-2, to kill: kubectl --context prod --namespace kafka: delete the")
+        for line in told
+    ), told
 
 
 def test_agent_pauses_brokers_without_a_command_for_it(tmp_path: Path) -> None:

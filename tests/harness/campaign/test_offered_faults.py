@@ -46,10 +46,10 @@ def test_every_place_has_an_answer_for_every_fault() -> None:
         ("step-clock", "kubernetes", "yes"),
         ("isolate", "ssh", "where nft works"),
         ("isolate", "your cluster", "where the agent is beside the brokers, and nft works there"),
-        ("disk-full", "your cluster", "where commands are configured to kill, start; the agent"),
+        ("disk-full", "your cluster", "where it is configured how to kill, start; the agent"),
         ("power-failure", "your cluster", "no: it is not for external clusters: it needs disks"),
         ("replace", "your cluster", "no: it is for deployed clusters"),
-        ("pause", "your cluster", "where commands are configured to pause, resume"),
+        ("pause", "your cluster", "where it is configured how to pause, resume"),
         ("alter-min-isr", "your cluster", "yes"),
     ],
 )

@@ -55,8 +55,8 @@ rootLogger.level = info
 rootLogger.appenderRef.out.ref = out
 """
 _LOGS_BY = "-Dlog4j2.configurationFile="
-_JVM = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
-_COMMON: Mapping[str, object] = {
+JVM = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+COMMON: Mapping[str, object] = {
     **IN_FORCE,
     "process.roles": "broker,controller",
     "controller.listener.names": "CONTROLLER",
@@ -157,7 +157,7 @@ class KafkaOnHosts:
     def _make(self, number: int) -> None:
         address = self.hosts.addresses[number]
         properties = {
-            **_COMMON,
+            **COMMON,
             "node.id": number + 1,
             "controller.quorum.voters": self.voters,
             "listeners": f"PLAINTEXT://{address}:{_PORT},CONTROLLER://{address}:{_CONTROLLER_PORT}",
@@ -166,7 +166,7 @@ class KafkaOnHosts:
         lines = "".join(f"{name}={value}\n" for name, value in properties.items())
         config = f"{_HOME}/server.properties"
         logging = f"{_HOME}/log4j2.properties"
-        java = ["java", "-Xmx256m", *_JVM, "-cp", f"{self._jars}/*"]
+        java = ["java", "-Xmx256m", *JVM, "-cp", f"{self._jars}/*"]
         program = _SYSTEMCTL.replace(
             "COMMAND", shlex.join([*java, _LOGS_BY + logging, "kafka.Kafka", config])
         )

@@ -1,0 +1,273 @@
+"""The pods of an external cluster's brokers: found by label, deleted, and kept away.
+
+The owner of a pod makes a new one as soon as the old one is gone. A broker stays down because its
+pod is deleted with a finalizer: the containers end, but the pod keeps its name until the finalizer
+is removed. What a later process needs for that is in the cluster itself.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from pydantic import BaseModel, ConfigDict
+
+from ackproof.infra.api.interface import InfraError
+from ackproof.infra.backends.kubernetes.cluster import ANSWERS_WITHIN_S, answered, connected
+from ackproof.infra.machine.waiting import wait_until
+
+if TYPE_CHECKING:
+    from kubernetes.client import CoreV1Api
+
+FINALIZER = "ackproof/held-down"
+"""The finalizer of a pod that must not come back yet."""
+OWNERS = frozenset({"StatefulSet", "StrimziPodSet"})
+"""The kinds of owners that make a new pod of the same name only when the old one is gone."""
+_ORDINAL = re.compile(r"ordinal(?:\+([0-9]{1,9}))?")
+_ENDED = frozenset({"Succeeded", "Failed"})
+_ENDS_WITHIN_S = 60.0
+"""The time for containers to end, beyond the grace that the pod gives them, in seconds."""
+_COMES_WITHIN_S = 60.0
+_EVERY_S = 0.2
+_LIMIT: Mapping[str, Any] = {"_request_timeout": ANSWERS_WITHIN_S}
+
+
+class BrokerPods(BaseModel):
+    """The pods of all brokers of a cluster.
+
+    Attributes:
+        namespace: The namespace of the pods.
+        selector: The label selector of the pods, as for ``kubectl``.
+        id: The place of a pod's ``broker.id``: ``ordinal`` for the number at the end of its name,
+            ``ordinal+N`` for that number and N, else the name of a label.
+        container: The container of the broker; None for the first one.
+        context: The context of the kubeconfig; None for its current one.
+        kubeconfig: The absolute paths of the kubeconfig, so that a later process asks the same
+            cluster. Empty for that of the calling process.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    namespace: str
+    selector: str
+    id: str = "ordinal"
+    container: str | None = None
+    context: str | None = None
+    kubeconfig: str = ""
+
+    def broker_of(self, name: str, labels: Mapping[str, str]) -> int | None:
+        """Return the ``broker.id`` of the pod of that name, or None if it has none."""
+        ordinal = _ORDINAL.fullmatch(self.id)
+        written = labels.get(self.id, "") if ordinal is None else name.rpartition("-")[2]
+        if not (written.isascii() and written.isdigit()):
+            return None
+        return int(written) + int((ordinal and ordinal[1]) or 0)
+
+    def __str__(self) -> str:
+        context = f" --context {self.context}" if self.context else ""
+        return f"kubectl{context} --namespace {self.namespace}"
+
+
+class BrokerPod(BaseModel):
+    """The pod of one broker, whichever pod that is at the time."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    pods: BrokerPods
+    broker: int
+
+    def __str__(self) -> str:
+        return f"the pod of broker {self.broker} ({self.pods.selector})"
+
+
+def end(pod: BrokerPod, *, at_once: bool) -> None:
+    """Delete the pod of a broker, and keep its owner from making a new one. Idempotent.
+
+    Args:
+        at_once: Whether the containers get no grace. The kubelet leaves them one second.
+
+    Raises InfraError if no owner would make the pod again, or the cluster refuses.
+    """
+    from kubernetes.client import V1DeleteOptions, V1Preconditions
+
+    with _api(pod.pods) as core:
+        found = _present(core, pod)
+        if (reason := unkept(found)) is not None:
+            raise InfraError(f"{pod}: {reason}")
+        name, uid = found.metadata.name, found.metadata.uid
+        held = {"metadata": {"uid": uid, "finalizers": [FINALIZER]}}
+        options = V1DeleteOptions(
+            grace_period_seconds=0 if at_once else None, preconditions=V1Preconditions(uid=uid)
+        )
+        with answered(f"cannot delete {pod}"):
+            core.patch_namespaced_pod(name, pod.pods.namespace, held, **_LIMIT)
+            core.delete_namespaced_pod(name, pod.pods.namespace, body=options, **_LIMIT)
+
+
+def bring_back(pod: BrokerPod) -> None:
+    """Undo :func:`end`, once the old containers have ended, and wait for the new pod. Idempotent.
+
+    The new pod is another one, by its uid. Whether its broker serves is not awaited. Raises
+    InfraError if the containers do not end, as on a node that is down, or no new pod comes.
+    """
+    with _api(pod.pods) as core:
+        held = [one for one in _all(core, pod) if FINALIZER in (one.metadata.finalizers or ())]
+        for one in held:
+            if one.metadata.deletion_timestamp is not None:
+                _await_end(core, pod, one)
+            _let_go(core, pod, one)
+        former = {one.metadata.uid for one in held if one.metadata.deletion_timestamp is not None}
+
+        def came() -> bool:
+            return any(
+                one.metadata.uid not in former and one.metadata.deletion_timestamp is None
+                for one in _all(core, pod)
+            )
+
+        _wait(came, _COMES_WITHIN_S, f"a new pod in place of {pod}")
+
+
+def unkept(pod: Any) -> str | None:
+    """Return why a pod (``V1Pod``) would not come back after its deletion, or None if it would."""
+    owners = [one.kind for one in pod.metadata.owner_references or () if one.controller]
+    if not owners:
+        return f"{pod.metadata.name} has no owner, so that nothing would make it again"
+    if owners[0] not in OWNERS:
+        return (
+            f"{pod.metadata.name} belongs to a {owners[0]}, which would replace it at once by a "
+            f"pod of another name; only pods of a {' or '.join(sorted(OWNERS))} can be kept down"
+        )
+    return None
+
+
+def survey(pods: BrokerPods, brokers: Sequence[int], *, ends: bool) -> Iterator[str]:
+    """Yield why the pods of the brokers cannot be used. Nothing is changed.
+
+    ``ends`` says whether pods will be deleted. It is then tried whether the cluster allows that (by
+    a dry run). Raises InfraError without an answer of the cluster.
+    """
+    with _api(pods) as core:
+        found = _listed(core, pods)
+        by_id: dict[int | None, list[Any]] = {}
+        for one in found:
+            by_id.setdefault(_broker(pods, one), []).append(one)
+        yield from _differing(pods, brokers, by_id)
+        for broker in brokers:
+            for one in by_id.get(broker, ()):
+                yield from _obstacles(core, pods, one, ends=ends)
+
+
+def _differing(
+    pods: BrokerPods, brokers: Sequence[int], by_id: Mapping[int | None, Sequence[Any]]
+) -> Iterator[str]:
+    where = f"in the namespace {pods.namespace}"
+    if not by_id:
+        yield f"{where} no pod has the labels {pods.selector}"
+        return
+    for one in by_id.get(None, ()):
+        yield f"{where} the pod {one.metadata.name} has no broker.id by its {pods.id}"
+    there = {broker for broker in by_id if broker is not None}
+    if unlike := sorted(there ^ set(brokers)):
+        yield (
+            f"{where} the pods of {pods.selector} have the ids {_words(sorted(there))}, the "
+            f"campaign names {_words(sorted(brokers))}: they differ in {_words(unlike)}"
+        )
+    for broker in sorted(there):
+        if len(by_id[broker]) > 1:
+            names = ", ".join(one.metadata.name for one in by_id[broker])
+            yield f"{where} several pods are broker {broker}: {names}"
+
+
+def _obstacles(core: "CoreV1Api", pods: BrokerPods, pod: Any, *, ends: bool) -> Iterator[str]:
+    names = [one.name for one in pod.spec.containers]
+    if pods.container not in (None, *names):
+        yield f"{pod.metadata.name} has no container {pods.container}, but {', '.join(names)}"
+    if not ends:
+        return
+    if (reason := unkept(pod)) is not None:
+        yield reason
+        return
+    trial = {"metadata": {"finalizers": [FINALIZER]}}
+    name, dry = pod.metadata.name, {"dry_run": "All", **_LIMIT}
+    try:
+        with answered(f"{name} may not be deleted"):
+            core.patch_namespaced_pod(name, pods.namespace, trial, **dry)
+            core.delete_namespaced_pod(name, pods.namespace, **dry)
+    except InfraError as refusal:
+        yield str(refusal)
+
+
+# --- requests ---------------------------------------------------------------------------------
+
+
+@contextmanager
+def _api(pods: BrokerPods) -> "Iterator[CoreV1Api]":
+    from kubernetes.client import CoreV1Api
+
+    with connected(pods.kubeconfig, pods.context) as user:
+        yield CoreV1Api(user)
+
+
+def _listed(core: "CoreV1Api", pods: BrokerPods) -> Sequence[Any]:
+    with answered(f"cannot list pods in {pods.namespace}"):
+        found = core.list_namespaced_pod(
+            pods.namespace, label_selector=pods.selector, **_LIMIT
+        ).items
+    return list(found)
+
+
+def _all(core: "CoreV1Api", pod: BrokerPod) -> Sequence[Any]:
+    return [one for one in _listed(core, pod.pods) if _broker(pod.pods, one) == pod.broker]
+
+
+def _present(core: "CoreV1Api", pod: BrokerPod) -> Any:
+    """Return the only pod of a broker."""
+    found = _all(core, pod)
+    if len(found) != 1:
+        raise InfraError(f"{pod}: {len(found)} pods match, but exactly one is needed")
+    return found[0]
+
+
+def _broker(pods: BrokerPods, pod: Any) -> int | None:
+    return pods.broker_of(pod.metadata.name, pod.metadata.labels or {})
+
+
+def _await_end(core: "CoreV1Api", pod: BrokerPod, old: Any) -> None:
+    """Wait until the containers of a deleted pod have ended: two would share its files else."""
+    name = old.metadata.name
+
+    def ended() -> bool:
+        now = next((o for o in _all(core, pod) if o.metadata.uid == old.metadata.uid), None)
+        return now is None or _has_ended(now)
+
+    grace = float(old.metadata.deletion_grace_period_seconds or 0)
+    _wait(ended, grace + _ENDS_WITHIN_S, f"the end of {name} on the node {old.spec.node_name}")
+
+
+def _has_ended(pod: Any) -> bool:
+    """Return whether no container of a deleted pod runs. One without a node has none."""
+    statuses = pod.status.container_statuses or ()
+    return (
+        pod.spec.node_name is None
+        or pod.status.phase in _ENDED
+        or (bool(statuses) and all(one.state.terminated is not None for one in statuses))
+    )
+
+
+def _let_go(core: "CoreV1Api", pod: BrokerPod, held: Any) -> None:
+    without = {
+        "metadata": {"uid": held.metadata.uid, "$deleteFromPrimitiveList/finalizers": [FINALIZER]}
+    }
+    with answered(f"cannot let {pod} come back"):
+        core.patch_namespaced_pod(held.metadata.name, pod.pods.namespace, without, **_LIMIT)
+
+
+def _wait(condition: Any, within_s: float, what: str) -> None:
+    try:
+        wait_until(condition, within_s, what, _EVERY_S)
+    except TimeoutError as error:
+        raise InfraError(str(error)) from error
+
+
+def _words(numbers: Sequence[int]) -> str:
+    return ", ".join(map(str, numbers)) or "none"

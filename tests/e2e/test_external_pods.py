@@ -1,0 +1,88 @@
+"""Apache Kafka in pods that the harness did not deploy: pods are deleted, kept down, and return."""
+
+import json
+import os
+import signal
+
+import pytest
+
+from tests.support.clusters.kafka_in_pods import KafkaInPods, kafka_in_pods
+from tests.support.processes.deadlines import PATIENCE_S, TEST_S
+from tests.support.processes.process import until
+
+pytestmark = [
+    pytest.mark.e2e,
+    pytest.mark.kubernetes,
+    pytest.mark.timeout(2 * TEST_S),
+    pytest.mark.skipif(
+        not os.environ.get("KUBECONFIG", "").startswith("/tmp/ackproof-kubernetes"),
+        reason="the nodes must see this machine's files, as those of tests/tools/kubernetes do",
+    ),
+]
+
+CELLS = {"acks": "all", "min.insync.replicas": 2, "partitions": 2}
+AROUND = {"warmup": "2s", "gap": "1s", "tail": "2s", "order": "listed", "settle": "1m"}
+LIMITS = {"fault": "5m", "ready": "5m", "recover": "5m", "teardown": "2m"}
+
+
+@pytest.fixture(scope="module")
+def kafka(tmp_path_factory):
+    image = os.environ["ACKPROOF_KUBERNETES_IMAGE"]
+    with kafka_in_pods(tmp_path_factory.mktemp("kafka"), image) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def on_kafka(ackproof, tmp_path):
+    """The command line, that has met no such cluster yet."""
+    ackproof.environ["XDG_STATE_HOME"] = str(tmp_path / "known")
+    return ackproof
+
+
+def vary(ackproof, cluster, *faults):
+    sections = {"cells": CELLS, "schedule": AROUND, "limits": LIMITS, "evidence": {"acked.min": 50}}
+    ackproof.vary({**sections, "cluster": cluster, "faults": list(faults)})
+
+
+def test_faults_on_pods_are_proven_and_undone(kafka: KafkaInPods, on_kafka) -> None:
+    """Broker 0 keeps its address, by which clients find the cluster."""
+    vary(
+        on_kafka,
+        kafka.section(),
+        {"fault": "kill", "target": "broker-1", "hold": "12s"},
+        {"fault": "terminate", "target": "broker-2", "hold": "5s"},
+        {"fault": "restart", "target": "broker-1", "hold": "1s"},
+    )
+    before = kafka.uids()
+    result = on_kafka("run", "small.yaml", "--out", "results", "--yes")
+    assert result.returncode == 0, result.stdout + result.stderr
+    document = json.loads((on_kafka.directory / "results" / "verdict.json").read_text())
+    assert [fault["proven"] for fault in document["faults"]] == [True] * 3
+    assert document["cells"][0]["verdict"] == "pass"
+    changed = [old != new for old, new in zip(before, kafka.uids(), strict=True)]
+    assert changed == [False, True, True]
+    assert kafka.finalizers() == []
+    assert kafka.topics() == set()
+
+
+def test_pod_of_a_killed_run_comes_back_by_clean(kafka: KafkaInPods, on_kafka) -> None:
+    vary(on_kafka, kafka.section(), {"fault": "kill", "target": "broker-1", "hold": "9m"})
+    running = on_kafka.start("run", "small.yaml", "--out", "results", "--yes")
+    on_kafka.wait_for_output("kill#1 verified")
+    assert kafka.finalizers() == ["ackproof/held-down"]
+    os.kill(running.pid, signal.SIGKILL)
+    running.wait(PATIENCE_S)
+
+    cleaned = on_kafka("clean")
+    assert cleaned.returncode == 0, cleaned.stdout + cleaned.stderr
+    assert kafka.finalizers() == []
+    until("all brokers serve", kafka.complete, PATIENCE_S)
+    assert kafka.topics() == set()
+
+
+def test_pods_that_differ_from_the_file_are_refused(kafka: KafkaInPods, on_kafka) -> None:
+    keeper = {"namespace": kafka.namespace, "selector": "app notin (kafka)", "id": "ordinal+1"}
+    vary(on_kafka, kafka.section(kubernetes=keeper), {"fault": "kill", "target": "broker-1"})
+    result = on_kafka("run", "small.yaml", "--out", "results", "--yes")
+    assert result.returncode == 2, result.stdout + result.stderr
+    assert "the pod keeper has no broker.id by its ordinal+1" in result.stderr, result.stderr

@@ -1,0 +1,202 @@
+"""Apache Kafka in pods, as its operator runs it: a StatefulSet of brokers, and a controller.
+
+The harness has deployed nothing of it. The nodes of the cluster must see this machine's files.
+"""
+
+import contextlib
+import secrets
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka.admin import AdminClient
+from kubernetes.client import ApiException, AppsV1Api, CoreV1Api
+
+from ackproof.infra.backends.kubernetes.cluster import connected
+from ackproof.infra.systems.kafka.jars import fetch, jars_of
+from ackproof.infra.systems.kafka.releases import VERSIONS, released
+from tests.support.clusters.kafka_on_hosts import COMMON, IN_FORCE, JVM
+from tests.support.processes.deadlines import PATIENCE_S
+from tests.support.processes.process import until
+
+BROKERS = 3
+_CONTROLLER = 100
+_CLUSTER_ID = "cG9kcy1vZi10aGUtdGVzdC"
+_SELECTOR = "app=kafka"
+_START = """\
+set -e
+mkdir -p /data/logs
+config=/data/server.properties
+echo "$PROPERTIES" > $config
+echo "node.id=$NODE_ID" >> $config
+echo "LISTENERS" >> $config
+java="java -Xmx256m JVM"
+$java kafka.tools.StorageTool format --ignore-formatted --cluster-id CLUSTER --config $config
+trap 'kill -TERM $child' TERM
+$java kafka.Kafka $config &
+child=$!
+wait $child || wait $child
+"""
+
+
+def _script(listeners: str) -> str:
+    script = _START.replace("LISTENERS", listeners).replace("CLUSTER", _CLUSTER_ID)
+    return script.replace("JVM", " ".join(JVM))
+
+
+_BROKER = _script("listeners=PLAINTEXT://$POD_IP:9092")
+_KEEPER = _script(
+    "listeners=CONTROLLER://$POD_IP:9093\ncontroller.quorum.voters=$NODE_ID@$POD_IP:9093"
+)
+
+
+class KafkaInPods:
+    """Three brokers of a StatefulSet, and a controller in a pod of its own, in a namespace.
+
+    Attributes:
+        voters: The address of the controller, as in ``controller.quorum.voters``.
+        bootstrap: The addresses that the brokers' pods had at first.
+    """
+
+    def __init__(self, core: CoreV1Api, image: str, jars: Path, files: Path) -> None:
+        self.core = core
+        self.namespace = f"kafka-of-test-{secrets.token_hex(3)}"
+        self._image, self._jars, self._files = image, jars, files
+        self.voters = ""
+        self.bootstrap = ""
+
+    def start(self) -> None:
+        self.core.create_namespace({"metadata": {"name": self.namespace}})
+        self.core.create_namespaced_pod(self.namespace, self._controller())
+        until("the controller has an address", lambda: bool(self._address("keeper")), PATIENCE_S)
+        self.voters = f"{_CONTROLLER}@{self._address('keeper')}:9093"
+        apps = AppsV1Api(self.core.api_client)
+        apps.create_namespaced_stateful_set(self.namespace, self._brokers())
+        names = [f"kafka-{number}" for number in range(BROKERS)]
+        until("all pods have addresses", lambda: all(map(self._address, names)), PATIENCE_S)
+        self.bootstrap = ",".join(f"{self._address(name)}:9092" for name in names)
+        until("all brokers serve", self.complete, PATIENCE_S)
+
+    def close(self) -> None:
+        self.core.delete_namespace(self.namespace, grace_period_seconds=0)
+        until("the namespace is gone", self._is_gone, PATIENCE_S)
+
+    def uids(self) -> Sequence[str]:
+        """Return the uid of each broker's pod."""
+        found = self.core.list_namespaced_pod(self.namespace, label_selector=_SELECTOR).items
+        return [one.metadata.uid for one in sorted(found, key=lambda one: str(one.metadata.name))]
+
+    def finalizers(self) -> list[str]:
+        found = self.core.list_namespaced_pod(self.namespace).items
+        return [name for one in found for name in one.metadata.finalizers or ()]
+
+    def admin(self) -> AdminClient:
+        return AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
+
+    def complete(self) -> bool:
+        with contextlib.suppress(Exception):
+            return len(self.admin().list_topics(timeout=5).brokers) == BROKERS
+        return False
+
+    def topics(self) -> set[str]:
+        """Return the topics of users."""
+        return {t for t in self.admin().list_topics(timeout=30).topics if t[:2] != "__"}
+
+    def section(self, **external: Any) -> Mapping[str, Any]:
+        """The section ``cluster`` of a campaign file."""
+        return {
+            "system": "external",
+            "backend": "here",
+            "external": {
+                "bootstrap.servers": self.bootstrap,
+                "kubernetes": {"namespace": self.namespace, "selector": _SELECTOR},
+                "controllers": {"quorum.voters": self.voters},
+                **external,
+            },
+            "properties": IN_FORCE,
+        }
+
+    def _address(self, name: str) -> str:
+        with contextlib.suppress(ApiException):
+            return self.core.read_namespaced_pod(name, self.namespace).status.pod_ip or ""
+        return ""
+
+    def _is_gone(self) -> bool:
+        try:
+            self.core.read_namespace(self.namespace)
+        except ApiException as error:
+            return bool(error.status == 404)
+        return False
+
+    def _controller(self) -> Mapping[str, Any]:
+        properties = {"process.roles": "controller"}
+        variables = [{"name": "NODE_ID", "value": str(_CONTROLLER)}]
+        return {"metadata": {"name": "keeper"}, "spec": self._pod(_KEEPER, properties, variables)}
+
+    def _brokers(self) -> Mapping[str, Any]:
+        properties = {"process.roles": "broker", "controller.quorum.voters": self.voters}
+        index = "metadata.labels['apps.kubernetes.io/pod-index']"
+        labels = {"app": "kafka"}
+        return {
+            "metadata": {"name": "kafka"},
+            "spec": {
+                "replicas": BROKERS,
+                "podManagementPolicy": "Parallel",
+                "selector": {"matchLabels": labels},
+                "template": {
+                    "metadata": {"labels": labels},
+                    "spec": self._pod(_BROKER, properties, [_of_field("NODE_ID", index)]),
+                },
+            },
+        }
+
+    def _pod(
+        self, script: str, own: Mapping[str, str], variables: Sequence[Mapping[str, Any]]
+    ) -> Mapping[str, Any]:
+        properties = {**COMMON, **own, "log.dirs": "/data/logs"}
+        lines = "\n".join(f"{name}={value}" for name, value in properties.items())
+        return {
+            "terminationGracePeriodSeconds": 60,
+            "enableServiceLinks": False,
+            "containers": [
+                {
+                    "name": "kafka",
+                    "image": self._image,
+                    "imagePullPolicy": "IfNotPresent",
+                    "command": ["sh", "-c", script],
+                    "env": [
+                        {"name": "PROPERTIES", "value": lines},
+                        {"name": "CLASSPATH", "value": "/jars/*"},
+                        _of_field("POD_NAME", "metadata.name"),
+                        _of_field("POD_IP", "status.podIP"),
+                        *variables,
+                    ],
+                    "volumeMounts": [
+                        {"name": "jars", "mountPath": "/jars", "readOnly": True},
+                        {"name": "data", "mountPath": "/data", "subPathExpr": "$(POD_NAME)"},
+                    ],
+                }
+            ],
+            "volumes": [
+                {"name": "jars", "hostPath": {"path": str(self._jars)}},
+                {"name": "data", "hostPath": {"path": str(self._files)}},
+            ],
+        }
+
+
+def _of_field(name: str, path: str) -> Mapping[str, Any]:
+    return {"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}}
+
+
+@contextlib.contextmanager
+def kafka_in_pods(files: Path, image: str) -> Iterator[KafkaInPods]:
+    """Yield a cluster that serves. ``files``: an empty directory, ``image``: one with Java."""
+    release = released(VERSIONS[-1])
+    fetch(release, print)
+    with connected() as user:
+        kafka = KafkaInPods(CoreV1Api(user), image, jars_of(release).path, files)
+        try:
+            kafka.start()
+            yield kafka
+        finally:
+            kafka.close()
