@@ -14,7 +14,7 @@ from typing import Protocol, cast
 
 from pydantic import BaseModel, ConfigDict
 
-from ackproof.history.cell import Cell
+from ackproof.history.cell import LIBRDKAFKA, Cell
 from ackproof.history.manifest import PlannedWriter
 from ackproof.plugins.registration import common_problems, parameter_problems
 
@@ -40,7 +40,8 @@ class Group:
     Attributes:
         name: The name, such as ``at-least-once``.
         static: Whether its members have a ``group.instance.id`` each (KIP-345).
-        config: Further librdkafka properties of its members.
+        client: The client library of its members, or the path of a program.
+        config: Further properties of its members, by their client's names.
         replacement: The same for members that replace crashed ones; None for the same properties.
     """
 
@@ -48,6 +49,7 @@ class Group:
     members: int
     delivery: Delivery
     static: bool = False
+    client: str = LIBRDKAFKA
     config: Mapping[str, str | int | float | bool] = field(default_factory=dict)
     replacement: Mapping[str, str | int | float | bool] | None = None
 

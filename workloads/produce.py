@@ -196,16 +196,21 @@ class _Clients:
         """
         of_first = number % group.members
         first = member_of(group_id(self.cell, group), of_first)
-        of_group = {
+        of_group: dict[str, object] = {
             "group": group_id(self.cell, group),
             "delivery": group.delivery,
             "instance": first if group.static else None,
         }
         name = member_of(group_id(self.cell, group), number)
         config = {**self.load.rack_of(of_first), **group.config_of(number)}
-        return self._consumer(
-            name, "ackproof.workloads.consuming.group_member", of_group, config, place
-        )
+        if group.client == LIBRDKAFKA:
+            module = "ackproof.workloads.consuming.group_member"
+            return self._consumer(name, module, of_group, config, place)
+        of_group["library"] = group.client
+        further = {"client": name, "consumer_config": config, **of_group}
+        module = "ackproof.workloads.foreign.member"
+        client = self._client(name, module, ClientRole.CONSUMER, further, place)
+        return replace(client, library=group.client)
 
     def _share_member(self, group: ShareGroup, seed: int, number: int, place: ClientNode) -> Client:
         of_group = {

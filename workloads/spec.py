@@ -148,6 +148,19 @@ class GroupMemberSpec(ConsumerSpec):
     instance: str | None = Field(default=None, min_length=1)
 
 
+class ForeignMemberSpec(GroupMemberSpec):
+    """The specification of a member of a group whose client is a program under test.
+
+    Attributes:
+        library: The library, as in :data:`history.cell.LIBRARIES`, or the program's path.
+        program: The command line of the program.
+        consumer_config: Further properties, by Kafka's names, over the defaults.
+    """
+
+    library: str = Field(min_length=1)
+    program: tuple[str, ...] = Field(min_length=1)
+
+
 class ShareMemberSpec(ConsumerSpec):
     """The specification of a member of a share group.
 

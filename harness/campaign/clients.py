@@ -13,18 +13,19 @@ from confluent_kafka import Consumer, KafkaException, Producer, ShareConsumer
 from ackproof.config.suggestions import closest
 from ackproof.history.cell import LIBRDKAFKA, Cell
 from ackproof.history.payload import bytes_min
-from ackproof.infra.clients.programs import client_of
+from ackproof.infra.clients.programs import CLIENTS, client_of
 from ackproof.workloads.configuration import (
     CONSUMER_RESERVED,
     RESERVED,
     canonical,
+    joins_by_heartbeat,
     member_properties,
     producer_config,
     producer_properties,
     share_member_properties,
 )
 from ackproof.workloads.foreign import properties as foreign
-from ackproof.workloads.interface import Group, ShareGroup, Transactions
+from ackproof.workloads.interface import Delivery, Group, ShareGroup, Transactions
 from ackproof.workloads.spec import (
     GroupMemberSpec,
     ProducerSpec,
@@ -218,13 +219,16 @@ _TOGETHER = "Failed to create consumer: "
 """The beginning of librdkafka's message about properties that contradict each other, each of which
 may be valid."""
 
+_SESSION = "session.timeout.ms"
 _ANY_GROUP = {"group.id": "not-connected"}
 """A group for the trial: confluent-kafka makes no consumer without one."""
 
 
-def consumer_refusal(name: str, value: str | float) -> str | None:
-    """Return the reason why no member may have this property, whatever its other properties are, or
-    None if it may."""
+def consumer_refusal(name: str, value: str | float, client: str = LIBRDKAFKA) -> str | None:
+    """Return the reason why no member of that client may have this property, whatever its other
+    properties are, or None if it may."""
+    if client != LIBRDKAFKA:
+        return foreign.member_refused(client, name, value)
     if canonical(name) in CONSUMER_RESERVED:
         return f"must not be set: {CONSUMER_RESERVED[canonical(name)]}"
     reason = refusal(Consumer, {**_ANY_GROUP, name: value})
@@ -280,11 +284,40 @@ def _share_consumer(config: dict[str, Any], logger: logging.Logger) -> ShareCons
     return ShareConsumer({**config, "logger": logger})
 
 
+def session_ms(group: Group, config: Properties) -> int | None:
+    """Return the session timeout of a member of the group, in milliseconds; None if the brokers
+    decide it. ``config`` has the properties of the campaign."""
+    if joins_by_heartbeat(config):
+        return None
+    if group.client != LIBRDKAFKA:
+        return int(foreign.member_properties(config)[_SESSION])
+    return int(properties_of_member(group, config)[_SESSION])
+
+
 def try_out_member(group: Group, config: Properties) -> None:
     """Make a member of the group, without a connection. ``config`` has the properties of the
-    campaign. Raises workloads.spec.SpecificationError with a reason of librdkafka or the
-    harness."""
+    campaign. For a program under test, check this by the table of its properties.
+
+    Raises workloads.spec.SpecificationError with a reason of librdkafka or the harness.
+    """
+    if group.client != LIBRDKAFKA:
+        _check_program(group, config)
+        return
     properties = {**properties_of_member(group, config)}
     del properties["bootstrap.servers"]
     if (reason := refusal(Consumer, properties)) is not None:
         raise SpecificationError(reason.removeprefix(_TOGETHER))
+
+
+def _check_program(group: Group, config: Properties) -> None:
+    if not client_of(group.client).groups:
+        able = ", ".join(name for name, one in CLIENTS.items() if one.groups)
+        raise SpecificationError(
+            f"the program of {group.client} cannot be a member of a group; those of {able} can"
+        )
+    if group.delivery is Delivery.AUTO_COMMIT:
+        raise SpecificationError(
+            f"only {LIBRDKAFKA} reports what it commits by itself (delivery: auto-commit)"
+        )
+    if reason := foreign.member_contradiction(group.client, config):
+        raise SpecificationError(reason)

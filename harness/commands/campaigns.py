@@ -11,7 +11,7 @@ from rich.text import Text
 
 from ackproof.harness.campaign import validation
 from ackproof.harness.campaign.model.campaign import Campaign
-from ackproof.harness.campaign.model.cells import clients_of
+from ackproof.harness.campaign.model.workload import clients_named
 from ackproof.harness.campaign.plan import scheduler
 from ackproof.harness.campaign.plan.needs import needs_of
 from ackproof.harness.campaign.plan.runs import runs_of
@@ -80,7 +80,9 @@ def needs_in_words(campaign: Campaign) -> Iterator[str]:
         yield "root"
     if Capability.FAKE_CLOCKS in needs:
         yield "libfaketime"
-    if built := sorted(set(clients_of(campaign.cells)) & set(builds.LIBRARIES)):
+    if built := sorted(
+        set(clients_named(campaign.cells, campaign.workload)) & set(builds.LIBRARIES)
+    ):
         yield f"the client {' and '.join(built)} (make clients)"
 
 

@@ -22,7 +22,7 @@ from ackproof.harness.campaign.backends import (
     require_inventory,
 )
 from ackproof.harness.campaign.model.campaign import Campaign
-from ackproof.harness.campaign.model.cells import clients_of
+from ackproof.harness.campaign.model.workload import clients_named
 from ackproof.harness.campaign.plan.needs import commands_of, joining, needs_of
 from ackproof.harness.campaign.plan.runs import runs_of
 from ackproof.harness.campaign.problems.places import (
@@ -373,7 +373,7 @@ def _placed(
         tell=click.echo,
         needs=needs_of(campaign),
         joining=joining(campaign.faults),
-        clients=clients_of(campaign.cells),
+        clients=tuple(clients_named(campaign.cells, campaign.workload)),
         accepted_host_keys=accepted,
     )
     able = place.capabilities(site)

@@ -259,8 +259,7 @@ def _backend(
     """Open the run's backend. A failure to close it is reported, and does not affect the following
     steps."""
     place = BACKENDS[plan.cluster.backend]
-    clients = dict.fromkeys(planned.cell.client for planned in plan.cells)
-    site = BackendContext(cluster=plan.cluster, tell=display.note, clients=tuple(clients))
+    site = BackendContext(cluster=plan.cluster, tell=display.note, clients=plan.clients)
     backend = place.open(site, scratch, results)
     try:
         yield backend

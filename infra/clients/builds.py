@@ -25,7 +25,7 @@ from ackproof.infra.api.interface import InfraError
 from ackproof.infra.machine.software import JAVA_VERSION_MIN, jars_of_spark
 
 SOURCES = Path(__file__).parents[2] / "workloads" / "foreign"
-JAVA_CLASS = "ProducerProgram"
+JAVA_CLASS = "Program"
 GO_BINARY = "producer"
 
 KAFKA_CLIENTS = "4.4.0"
@@ -103,10 +103,10 @@ def _build_java(into: Path) -> None:
     _fetch(into)
     for jar in jars_of_spark(_JARS):
         shutil.copyfile(jar, into / jar.name)
-    source = SOURCES / "java" / f"{JAVA_CLASS}.java"
+    sources = map(str, sorted((SOURCES / "java").glob("*.java")))
     with tempfile.TemporaryDirectory() as classes:
-        _run([compiler, *_JAVAC, "-cp", f"{into}/*", "-d", classes, str(source)])
-        _pack(Path(classes), into / "producer.jar")
+        _run([compiler, *_JAVAC, "-cp", f"{into}/*", "-d", classes, *sources])
+        _pack(Path(classes), into / "program.jar")
 
 
 def _pack(classes: Path, jar: Path) -> None:

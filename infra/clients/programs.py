@@ -49,6 +49,7 @@ class Client:
             can.
         idempotence: Whether its producer can be idempotent (``enable.idempotence``).
         transactions: Whether its program can write in transactions.
+        groups: Whether its program can be a member of a consumer group.
         lacks: Producer properties that it has nothing for, by Kafka's names, and why.
     """
 
@@ -59,6 +60,7 @@ class Client:
     missing: Callable[[], str | None] = _nothing
     idempotence: bool = True
     transactions: bool = False
+    groups: bool = False
     lacks: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -78,7 +80,7 @@ def _problems(found: Client, name: str) -> Iterator[str]:
     uncallable = [one for one in functions if not callable(getattr(found, one))]
     if uncallable:
         yield f"{', '.join(uncallable)}: must be a function"
-    for flag in ("idempotence", "transactions"):
+    for flag in ("idempotence", "transactions", "groups"):
         if not isinstance(getattr(found, flag), bool):
             yield f"its {flag} must be True or False"
     if not isinstance(found.lacks, Mapping):
@@ -124,6 +126,7 @@ _BUILT_IN = (
         summary="librdkafka, which Ackproof's own clients use (confluent-kafka)",
         command=_linked_in,
         transactions=True,
+        groups=True,
     ),
     Client(
         name="java",
@@ -132,6 +135,7 @@ _BUILT_IN = (
         artifact=_java_artifact,
         missing=lambda: _unless(builds.built, "java"),
         transactions=True,
+        groups=True,
     ),
     Client(
         name="aiokafka",
@@ -173,6 +177,7 @@ def client_of(name: str) -> Client:
         artifact=artifact,
         missing=lambda: _unless(own, name),
         transactions=True,
+        groups=True,
     )
 
 

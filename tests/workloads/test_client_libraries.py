@@ -1,23 +1,19 @@
 """Every client library against a real cluster: what it acknowledged is there, by its offset, as the
 very value that was drawn."""
 
-import contextlib
-import sys
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 import pytest
 
 from ackproof.history.cell import LIBRARIES, LIBRDKAFKA
 from ackproof.history.payload import Encoder
 from ackproof.history.reader import read
-from ackproof.infra.api.interface import InfraError, Software
 from ackproof.infra.clients import programs
-from ackproof.infra.machine.software import find_java
 from ackproof.infra.machine.waiting import wait_until
-from ackproof.testing.memory.servers import MemoryNode
 from tests.support.clients.confluent import create_topic, read_all
+from tests.support.clients.here import here
 from tests.support.clusters.bundled import Cluster, running_cluster
 from tests.support.processes.deadlines import PATIENCE_S
 
@@ -32,18 +28,8 @@ def cluster(tmp_path_factory) -> Iterator[Cluster]:
         yield cluster
 
 
-def java() -> str:
-    with contextlib.suppress(InfraError):
-        return str(find_java())
-    return "java"
-
-
 @pytest.fixture
-def produce(cluster: Cluster, client, tmp_path: Path) -> Callable:
-    class Here(MemoryNode):
-        directory = PurePosixPath(tmp_path)
-        software = Software(python=sys.executable, java=java(), zookeeper_class_path="")
-
+def produce(cluster: Cluster, client) -> Callable:
     def start(library: str, topic: str, **changed):
         create_topic(cluster, topic, PARTITIONS, config={"min.insync.replicas": "2"})
         return client(
@@ -58,7 +44,7 @@ def produce(cluster: Cluster, client, tmp_path: Path) -> Callable:
                 "record_bytes": 100,
                 "bootstrap_servers": cluster.bootstrap,
                 "library": library,
-                "program": programs.command(library, Here("here", "here")),
+                "program": programs.command(library, here()),
                 **changed,
             },
         )

@@ -8,12 +8,15 @@ from pathlib import Path
 import pytest
 from confluent_kafka import TopicPartition
 
+from ackproof.history.cell import LIBRDKAFKA
 from ackproof.history.payload import Identity
 from ackproof.history.reader import read
+from ackproof.infra.clients import programs
 from ackproof.infra.machine.waiting import wait_until
 from ackproof.workloads.interface import Delivery
 from tests.support.clients.confluent import create_topic, watermarks
 from tests.support.clients.consumer_groups import KILLED_SESSION_MS, OVERRIDES, committed
+from tests.support.clients.here import here
 from tests.support.clusters.bundled import PATIENT, Cluster, running_cluster
 from tests.support.processes.deadlines import PATIENCE_S
 
@@ -23,6 +26,8 @@ PARTITIONS = 3
 RATE = 300
 QUICK = {"auto.commit.interval.ms": 200, "heartbeat.interval.ms": 300}
 """A group's properties, in tests that wait for commits and rebalances."""
+QUICK_PROGRAM = {"heartbeat.interval.ms": 300}
+JAVA = pytest.param("java", marks=pytest.mark.libraries)
 
 
 @pytest.fixture(scope="module")
@@ -58,12 +63,21 @@ class Clients:
     def reader(self, name: str = "reader"):
         return self._client("ackproof.workloads.consuming.tail_reader", name, {"client": name})
 
-    def member(self, name: str, delivery: Delivery, config: Mapping = {}, **further: object):
-        of_group = {"group": f"{self.topic}-g", "delivery": delivery, **further}
-        of_group["consumer_config"] = {**QUICK, **config}
-        return self._client(
-            "ackproof.workloads.consuming.group_member", name, {"client": name, **of_group}
-        )
+    def member(
+        self,
+        name: str,
+        delivery: Delivery,
+        config: Mapping = {},
+        library: str = LIBRDKAFKA,
+        **further: object,
+    ):
+        quick = QUICK if library == LIBRDKAFKA else QUICK_PROGRAM
+        of_group = {"client": name, "group": f"{self.topic}-g", "delivery": delivery, **further}
+        of_group["consumer_config"] = {**quick, **config}
+        if library == LIBRDKAFKA:
+            return self._client("ackproof.workloads.consuming.group_member", name, of_group)
+        of_group |= {"library": library, "program": programs.command(library, here())}
+        return self._client("ackproof.workloads.foreign.member", name, of_group)
 
     def _client(self, module: str, name: str, further: Mapping):
         specification = {
@@ -198,17 +212,19 @@ def test_a_stop_reads_to_the_end(cluster: Cluster, clients: Clients) -> None:
 
 # Members of the other tests commit at least once.
 @pytest.mark.parametrize(
-    "delivery",
+    ("library", "delivery"),
     [
-        Delivery.AT_MOST_ONCE,
-        Delivery.AUTO_COMMIT,
-        pytest.param(Delivery.AT_LEAST_ONCE, marks=pytest.mark.long),
+        (LIBRDKAFKA, Delivery.AT_MOST_ONCE),
+        (LIBRDKAFKA, Delivery.AUTO_COMMIT),
+        pytest.param(LIBRDKAFKA, Delivery.AT_LEAST_ONCE, marks=pytest.mark.long),
+        pytest.param("java", Delivery.AT_MOST_ONCE, marks=pytest.mark.libraries),
+        pytest.param("java", Delivery.AT_LEAST_ONCE, marks=pytest.mark.libraries),
     ],
 )
 def test_members_share_a_topic_and_commit(
-    cluster: Cluster, clients: Clients, delivery: Delivery
+    cluster: Cluster, clients: Clients, library: str, delivery: Delivery
 ) -> None:
-    members = [clients.member(name, delivery) for name in ("a", "b")]
+    members = [clients.member(name, delivery, library=library) for name in ("a", "b")]
     wait_for(lambda: shared(*members), *members)
     producer = clients.producer()
     wait_for(lambda: all(m.figures()["committed"] > 3 for m in members), producer, *members)
@@ -266,14 +282,25 @@ def every_poll_is_committed_before_the_next(member) -> bool:
     )
 
 
+@pytest.mark.parametrize(
+    ("library", "strategy"),
+    [
+        (LIBRDKAFKA, "cooperative-sticky"),
+        pytest.param(
+            "java",
+            "org.apache.kafka.clients.consumer.CooperativeStickyAssignor",
+            marks=pytest.mark.libraries,
+        ),
+    ],
+)
 def test_cooperative_member_receives_new_partitions_only(
-    cluster: Cluster, clients: Clients
+    cluster: Cluster, clients: Clients, library: str, strategy: str
 ) -> None:
-    config = {"partition.assignment.strategy": "cooperative-sticky"}
+    config = {"partition.assignment.strategy": strategy}
     producer = clients.producer()
-    first = clients.member("a", Delivery.AT_LEAST_ONCE, config)
+    first = clients.member("a", Delivery.AT_LEAST_ONCE, config, library)
     wait_for(lambda: first.figures()["assigned"] == PARTITIONS, producer, first)
-    second = clients.member("b", Delivery.AT_LEAST_ONCE, config)
+    second = clients.member("b", Delivery.AT_LEAST_ONCE, config, library)
     wait_for(lambda: shared(first, second), producer, first, second)
     stop(producer)
     stop(first)  # it alone: it would else be given what the other leaves
@@ -285,11 +312,12 @@ def test_cooperative_member_receives_new_partitions_only(
     assert len(taken) >= PARTITIONS, "all is given up in the end"
 
 
+@pytest.mark.parametrize("library", [LIBRDKAFKA, JAVA])
 def test_a_killed_member_leaves_its_history_and_its_partitions(
-    cluster: Cluster, clients: Clients
+    cluster: Cluster, clients: Clients, library: str
 ) -> None:
     config = {"session.timeout.ms": KILLED_SESSION_MS}
-    members = [clients.member(name, Delivery.AT_LEAST_ONCE, config) for name in ("a", "b")]
+    members = [clients.member(name, Delivery.AT_LEAST_ONCE, config, library) for name in ("a", "b")]
     wait_for(lambda: shared(*members), *members)
     producer = clients.producer()
     killed, left = members

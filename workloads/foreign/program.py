@@ -28,6 +28,7 @@ from ackproof.workloads.foreign.protocol import (
     Property,
     Protocol,
     Saying,
+    Subscribe,
     Topic,
     decode_saying,
     encode_command,
@@ -45,6 +46,7 @@ _READ_BYTES = 1 << 18
 _PR_SET_PDEATHSIG = 1
 _SIGNALLED = 128
 """The number that a shell adds to a signal's: 128."""
+_OPEN = Open()
 
 
 class ProgramFailed(ClientFailed):
@@ -52,9 +54,12 @@ class ProgramFailed(ClientFailed):
     impossible."""
 
 
-def greeting(topic: str, properties: Mapping[str, str], client: str = "") -> bytes:
-    """Return the first lines for a program: where its records go, its producer's properties, and
-    those of its connection, which the environment of this process holds for ``client``.
+def greeting(
+    topic: str, properties: Mapping[str, str], client: str = "", last: Open | Subscribe = _OPEN
+) -> bytes:
+    """Return the first lines for a program: where its records are, its properties, and those of its
+    connection, which the environment of this process holds for ``client``. ``last`` says whether it
+    is a producer or a member of a group.
 
     Raise SpecificationError for what the protocol cannot say, or the program cannot be given, and
     OSError for a file that cannot be read.
@@ -62,7 +67,7 @@ def greeting(topic: str, properties: Mapping[str, str], client: str = "") -> byt
     try:
         secured = program_security(client, connection_of_environment())
         sent = (Property(name, value) for name, value in {**properties, **secured}.items())
-        commands: Sequence[Command] = (Protocol(VERSION), Topic(topic), *sent, Open())
+        commands: Sequence[Command] = (Protocol(VERSION), Topic(topic), *sent, last)
         return b"".join(encode_command(command) for command in commands)
     except ValueError as error:
         raise SpecificationError(str(error)) from None

@@ -16,7 +16,14 @@ what it does not know.
 from collections.abc import Callable, Mapping
 
 from ackproof.history.cell import LIBRARIES, Value, as_text
-from ackproof.workloads.configuration import PRODUCER_DEFAULTS, RESERVED
+from ackproof.workloads.configuration import (
+    CONSUMER_DEFAULTS,
+    CONSUMER_RESERVED,
+    GROUP_PROTOCOL,
+    PRODUCER_DEFAULTS,
+    RESERVED,
+    joins_by_heartbeat,
+)
 
 DELIVERY_TIMEOUT = "delivery.timeout.ms"
 
@@ -71,6 +78,45 @@ KNOWN: Mapping[str, Callable[[str], str | None]] = {
     "transaction.timeout.ms": _at_least(1),
 }
 """Every property that programs know, with a function that says what is wrong with a value."""
+
+
+def _assignor(text: str) -> str | None:
+    return None if "." in text else f"names of classes, such as {_ASSIGNOR}, not {text!r}"
+
+
+def _group_protocol(text: str) -> str | None:
+    right = text.lower() in ("classic", "consumer")
+    return None if right else f"classic or consumer, not {text!r}"
+
+
+def _anything(_text: str) -> str | None:
+    return None
+
+
+_SESSION = "session.timeout.ms"
+_ASSIGNMENT = "partition.assignment.strategy"
+_ASSIGNOR = "org.apache.kafka.clients.consumer.CooperativeStickyAssignor"
+_OF_CLASSIC = ("heartbeat.interval.ms", _ASSIGNMENT, _SESSION)
+"""The properties that the Java client refuses with ``group.protocol=consumer`` (ConsumerConfig,
+CLASSIC_PROTOCOL_UNSUPPORTED_CONFIGS is the list for the other way)."""
+
+KNOWN_OF_CONSUMERS: Mapping[str, Callable[[str], str | None]] = {
+    "fetch.max.bytes": _at_least(0),
+    "fetch.max.wait.ms": _at_least(0),
+    "fetch.min.bytes": _at_least(0),
+    GROUP_PROTOCOL: _group_protocol,
+    "group.remote.assignor": _anything,
+    "heartbeat.interval.ms": _at_least(1),
+    "max.partition.fetch.bytes": _at_least(0),
+    "max.poll.interval.ms": _at_least(1),
+    "max.poll.records": _at_least(1),
+    _ASSIGNMENT: _assignor,
+    "reconnect.backoff.max.ms": _at_least(0),
+    "reconnect.backoff.ms": _at_least(0),
+    "request.timeout.ms": _at_least(1),
+    _SESSION: _at_least(1),
+}
+"""The same for members of groups."""
 
 _CONNECTING = (
     *("reconnect.backoff.max.ms", "reconnect.backoff.ms"),
@@ -156,6 +202,32 @@ def producer_properties(client: str, config: Mapping[str, Value]) -> dict[str, s
         config
     )
     return {name: as_text(value) for name, value in properties.items()}
+
+
+def member_refused(client: str, name: str, value: Value) -> str | None:
+    """Return why a member of that client may not have this property, as :func:`refused`."""
+    if (reserved := CONSUMER_RESERVED.get(name)) is not None:
+        return f"may not be set: {reserved}"
+    if name not in KNOWN_OF_CONSUMERS:
+        known = ", ".join(KNOWN_OF_CONSUMERS)
+        return f"of {client}'s, these may be set: {known}" if client in LIBRARIES else None
+    return KNOWN_OF_CONSUMERS[name](as_text(value))
+
+
+def member_contradiction(client: str, config: Mapping[str, Value]) -> str | None:
+    """Return which properties of a member contradict each other, as :func:`contradiction`."""
+    if client in LIBRARIES and joins_by_heartbeat(config):
+        for name in _OF_CLASSIC:
+            if name in config:
+                return f"{name} is for {GROUP_PROTOCOL}: classic"
+    return None
+
+
+def member_properties(config: Mapping[str, Value]) -> dict[str, str]:
+    """Return what the program of a member is told, except servers, names and the kind of its
+    commits: ``config`` over the defaults, as Kafka writes values."""
+    defaults = {} if joins_by_heartbeat(config) else {_SESSION: CONSUMER_DEFAULTS[_SESSION]}
+    return {name: as_text(value) for name, value in {**defaults, **config}.items()}
 
 
 def delivery_timeout_ms(config: Mapping[str, Value]) -> int:

@@ -1,5 +1,7 @@
 """The lines between us and a program under test: docs/client-protocol.md, as functions.
 
+A program is told to ``open`` a producer, or to ``subscribe`` as a member of a consumer group.
+
 A line is words with a space between, in ASCII except its last part, which may be any UTF-8. So no
 parser of JSON is needed. Both halves are here, because programs in Python use the other one.
 """
@@ -7,7 +9,7 @@ parser of JSON is needed. Both halves are here, because programs in Python use t
 import base64
 import binascii
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -18,7 +20,7 @@ LINE_BYTES_MAX = 4 << 20
 _NUMBER = re.compile(rb"0|[1-9][0-9]{0,18}")
 _NUMBER_MAX = 2**63 - 1
 _ERROR = re.compile(rb"[A-Za-z0-9_.$-]{1,100}")
-_NO_OFFSET = b"-"
+_UNKNOWN = b"-"
 _SHOWN_BYTES = 80
 
 
@@ -38,14 +40,14 @@ class Protocol:
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """The topic of all records."""
+    """The topic of all records, sent or read."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class Property:
-    """A property of the producer, by Kafka's name."""
+    """A property of the producer or consumer, by Kafka's name."""
 
     name: str
     value: str
@@ -96,7 +98,61 @@ class Abort:
     """The order to end the transaction with an abort."""
 
 
-Command = Protocol | Topic | Property | Open | Send | Flush | Init | Begin | Commit | Abort
+@dataclass(frozen=True, slots=True)
+class Subscribe:
+    """The end of the properties: make the consumer, subscribe, and say when it is ready.
+
+    The next commands are for a member of a group.
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class Poll:
+    """The order to poll once, and to say what it returned."""
+
+
+@dataclass(frozen=True, slots=True)
+class Proceed:
+    """The order to return from the callback in which the program has reported a rebalance."""
+
+
+@dataclass(frozen=True, slots=True)
+class Close:
+    """The order to leave the group and close the consumer."""
+
+
+@dataclass(frozen=True, slots=True)
+class CommitOffsets:
+    """The order to commit these offsets, by partition."""
+
+    offsets: Mapping[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """The question what the coordinator holds as committed of these partitions."""
+
+    partitions: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Seek:
+    """The order to read on at an offset of a partition."""
+
+    partition: int
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class AskEnd:
+    """The question for the position of a partition, and for the offset at which its log ends."""
+
+    partition: int
+
+
+OfMember = Subscribe | Poll | Proceed | Close | CommitOffsets | Committed | Seek | AskEnd
+OfProducer = Open | Send | Flush | Init | Begin | Commit | Abort
+Command = Protocol | Topic | Property | OfProducer | OfMember
 
 
 # --- what a program says -----------------------------------------------------------------------
@@ -170,7 +226,65 @@ class Fatal:
     reason: str
 
 
-Saying = Ready | Acked | Refused | Failed | Flushed | Done | Undone | Fatal
+@dataclass(frozen=True, slots=True)
+class Assigned:
+    """The report of partitions that the group has assigned, in addition to what the member has.
+
+    The program is in a callback until it is told to proceed, as with the next two.
+    """
+
+    partitions: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Revoked:
+    """The report of partitions that are about to be taken away."""
+
+    partitions: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """The report of partitions that others may have already."""
+
+    partitions: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A record that a poll has returned; ``epoch`` is None where no leader epoch is known."""
+
+    partition: int
+    offset: int
+    epoch: int | None
+    value: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class EndOfPoll:
+    """The word that a poll has returned, and its records are reported."""
+
+
+@dataclass(frozen=True, slots=True)
+class Offset:
+    """The committed offset of a partition; None stands for nothing."""
+
+    partition: int
+    offset: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """The offset of the next record of a partition, and that at which its log ends."""
+
+    partition: int
+    position: int
+    end: int
+
+
+SayingOfMember = Assigned | Revoked | Lost | Record | EndOfPoll | Offset | End
+SayingOfProducer = Acked | Refused | Failed | Flushed
+Saying = Ready | SayingOfProducer | SayingOfMember | Done | Undone | Fatal
 
 
 _BARE: Mapping[bytes, Command] = {
@@ -180,6 +294,10 @@ _BARE: Mapping[bytes, Command] = {
     b"begin": Begin(),
     b"commit": Commit(),
     b"abort": Abort(),
+    b"subscribe": Subscribe(),
+    b"poll": Poll(),
+    b"proceed": Proceed(),
+    b"close": Close(),
 }
 """Commands that are one word, by that word."""
 _WORDS = {command: word for word, command in _BARE.items()}
@@ -187,6 +305,12 @@ _BARE_SAYINGS: Mapping[bytes, Saying] = {
     b"ready": Ready(),
     b"flushed": Flushed(),
     b"done": Done(),
+    b"polled": EndOfPoll(),
+}
+_REBALANCES: Mapping[bytes, type[Assigned | Revoked | Lost]] = {
+    b"assigned": Assigned,
+    b"revoked": Revoked,
+    b"lost": Lost,
 }
 _SAYING_WORDS = {saying: word for word, saying in _BARE_SAYINGS.items()}
 _REMEDIES = {remedy.value.encode(): remedy for remedy in Remedy}
@@ -203,8 +327,17 @@ def encode_command(command: Command) -> bytes:
             return b"property %s %s\n" % (_word(name), _rest(value))
         case Send(number, partition, value):
             return send_line(number, partition, value)
-        case Open() | Flush() | Init() | Begin() | Commit() | Abort():
-            return _WORDS[command] + b"\n"
+        case CommitOffsets(offsets):
+            pairs = sorted(offsets.items())
+            return b"commit" + b"".join(b" %d %d" % pair for pair in pairs) + b"\n"
+        case Committed(partitions):
+            return _about(b"committed", partitions)
+        case Seek(partition, offset):
+            return b"seek %d %d\n" % (partition, offset)
+        case AskEnd(partition):
+            return b"end %d\n" % partition
+        case bare:
+            return _WORDS[bare] + b"\n"
 
 
 def send_line(number: int, partition: int, value: bytes) -> bytes:
@@ -226,6 +359,15 @@ def decode_command(line: bytes) -> Command:
             return Property(_text(name, line), _text(rest.partition(b" ")[2], line))
         case b"send", [number, partition, value]:
             return Send(_number(number, line), _number(partition, line), _value(value, line))
+        case b"commit", [_, *_] if len(words) % 2 == 0:
+            numbers = _numbers(words, line)
+            return CommitOffsets(dict(zip(numbers[::2], numbers[1::2], strict=True)))
+        case b"committed", [_, *_]:
+            return Committed(_numbers(words, line))
+        case b"seek", [partition, offset]:
+            return Seek(_number(partition, line), _number(offset, line))
+        case b"end", [partition]:
+            return AskEnd(_number(partition, line))
         case bare, [] if bare in _BARE and line == bare:
             return _BARE[bare]
     raise _malformed(line)
@@ -234,10 +376,10 @@ def decode_command(line: bytes) -> Command:
 def encode_saying(saying: Saying) -> bytes:
     """Return the line, with its end; raise ValueError for what no line can hold."""
     match saying:
-        case Ready() | Flushed() | Done():
+        case Ready() | Flushed() | Done() | EndOfPoll():
             return _SAYING_WORDS[saying] + b"\n"
         case Acked(number, offset):
-            return b"acked %d %s\n" % (number, _NO_OFFSET if offset is None else b"%d" % offset)
+            return b"acked %d %s\n" % (number, _known(offset))
         case Refused(number, error):
             return b"refused %d %s\n" % (number, _word(error))
         case Failed(number, error):
@@ -246,6 +388,21 @@ def encode_saying(saying: Saying) -> bytes:
             return b"undone %s %s\n" % (_word(remedy), _word(error))
         case Fatal(reason):
             return b"fatal %s\n" % _rest(reason)
+        case of_member:
+            return _encode_of_member(of_member)
+
+
+def _encode_of_member(saying: Record | Offset | End | Assigned | Revoked | Lost) -> bytes:
+    match saying:
+        case Record(partition, offset, epoch, value):
+            encoded = _UNKNOWN if value is None else base64.b64encode(value)
+            return b"record %d %d %s %s\n" % (partition, offset, _known(epoch), encoded)
+        case Offset(partition, committed):
+            return b"offset %d %s\n" % (partition, _known(committed))
+        case End(partition, position, end):
+            return b"end %d %d %d\n" % (partition, position, end)
+        case Assigned(partitions) | Revoked(partitions) | Lost(partitions):
+            return _about(type(saying).__name__.lower().encode(), partitions)
 
 
 def decode_saying(line: bytes) -> Saying:
@@ -255,8 +412,7 @@ def decode_saying(line: bytes) -> Saying:
     words = rest.split(b" ") if rest else []
     match verb, words:
         case b"acked", [number, offset]:
-            at = None if offset == _NO_OFFSET else _number(offset, line)
-            return Acked(_number(number, line), at)
+            return Acked(_number(number, line), _number_or_none(offset, line))
         case b"refused", [number, error] if _ERROR.fullmatch(error):
             return Refused(_number(number, line), error.decode())
         case b"failed", [number, error] if _ERROR.fullmatch(error):
@@ -267,6 +423,21 @@ def decode_saying(line: bytes) -> Saying:
             return _BARE_SAYINGS[bare]
         case b"fatal", [_, *_]:
             return Fatal(_text(rest, line))
+    return _decode_of_member(verb, words, line)
+
+
+def _decode_of_member(verb: bytes, words: Sequence[bytes], line: bytes) -> Saying:
+    match verb, words:
+        case b"record", [partition, offset, epoch, value]:
+            known = _number_or_none(epoch, line)
+            at = _number(partition, line), _number(offset, line)
+            return Record(*at, known, None if value == _UNKNOWN else _value(value, line))
+        case b"offset", [partition, offset]:
+            return Offset(_number(partition, line), _number_or_none(offset, line))
+        case b"end", [_, _, _]:
+            return End(*_numbers(words, line))
+        case rebalance, _ if rebalance in _REBALANCES and (words or line == rebalance):
+            return _REBALANCES[rebalance](_numbers(words, line))
     raise _malformed(line)
 
 
@@ -274,6 +445,22 @@ def _number(word: bytes, line: bytes) -> int:
     if _NUMBER.fullmatch(word) and (number := int(word)) <= _NUMBER_MAX:
         return number
     raise _malformed(line)
+
+
+def _numbers(words: Sequence[bytes], line: bytes) -> tuple[int, ...]:
+    return tuple(_number(word, line) for word in words)
+
+
+def _number_or_none(word: bytes, line: bytes) -> int | None:
+    return None if word == _UNKNOWN else _number(word, line)
+
+
+def _known(number: int | None) -> bytes:
+    return _UNKNOWN if number is None else b"%d" % number
+
+
+def _about(verb: bytes, partitions: Sequence[int]) -> bytes:
+    return verb + b"".join(b" %d" % one for one in partitions) + b"\n"
 
 
 def _text(words: bytes, line: bytes) -> str:

@@ -186,7 +186,7 @@ def expand(sweep: Sweep) -> tuple[Cell, ...]:
     )
 
 
-def clients_of(sweep: Sweep) -> tuple[str, ...]:
+def clients_of_cells(sweep: Sweep) -> tuple[str, ...]:
     """Return the values of ``client`` among the cells of a sweep, each once."""
     return tuple(dict.fromkeys(cell.client for cell in expand(sweep)))
 

@@ -8,8 +8,9 @@ from typing import Annotated
 from pydantic import Field
 
 from ackproof.config.documents import PatternDescription
+from ackproof.harness.campaign.model.cells import Sweep, clients_of_cells
 from ackproof.harness.campaign.model.values import Rate, Scalar, Section, Sizes, Where, holds_for
-from ackproof.history.cell import Cell
+from ackproof.history.cell import LIBRDKAFKA, Cell
 from ackproof.workloads import WORKLOADS
 from ackproof.workloads.interface import (
     NO_PARAMETERS,
@@ -45,6 +46,8 @@ class GroupSpec(Section):
     """Commit after recording records, before, or by the library."""
     static: bool = False
     """Give each member a `group.instance.id` (KIP-345)."""
+    client: Annotated[str, Field(min_length=1)] = LIBRDKAFKA
+    """The client library of its members, or the path of a program."""
     where: Where = {}
     """[The cells](#values) that have it."""
     consumer: Mapping[str, Scalar] = {}
@@ -61,6 +64,7 @@ class GroupSpec(Section):
             members=self.members,
             delivery=self.delivery,
             static=self.static,
+            client=self.client,
             config=self.consumer,
             replacement=self.replacement,
         )
@@ -233,6 +237,15 @@ class WorkloadSpec(Section):
         )
 
 
+def clients_named(cells: Sweep | None, workload: WorkloadSpec | None) -> Mapping[str, str]:
+    """Return the client libraries and programs of cells and groups, each with the field that names
+    it first. A section that is invalid (None) names none."""
+    named = [] if cells is None else [(one, "cells.client") for one in clients_of_cells(cells)]
+    groups = () if workload is None else workload.groups
+    named += [(one.client, f"workload.groups[{n}].client") for n, one in enumerate(groups)]
+    return dict(reversed(named))
+
+
 def clients_of(load: Load) -> int:
     """Return the number of clients of each cell."""
     members = sum(one.members for one in load.groups) + sum(
@@ -281,7 +294,8 @@ def _kinds(load: Load) -> Iterator[str]:
     for group in load.groups:
         static = ", static" if group.static else ""
         members = _counted(group.members, "member")
-        yield f"group {group.name} ({members}, {group.delivery}{static})"
+        client = "" if group.client == LIBRDKAFKA else f" of {group.client}"
+        yield f"group {group.name} ({members}{client}, {group.delivery}{static})"
     for share_group in load.share_groups:
         yield f"share group {share_group.name} ({_counted(share_group.members, 'member')})"
 

@@ -4,8 +4,8 @@ cluster."""
 from collections.abc import Iterable, Iterator, Mapping, Set
 
 from ackproof.harness.campaign.model.campaign import Campaign
-from ackproof.harness.campaign.model.cells import clients_of
 from ackproof.harness.campaign.model.schedule import Entry, StoryEntry
+from ackproof.harness.campaign.model.workload import clients_named
 from ackproof.harness.campaign.plan.faults import parameters_of
 from ackproof.harness.campaign.plan.stories import catalogue
 from ackproof.infra import systems
@@ -77,7 +77,9 @@ def plugins_of(campaign: Campaign) -> Mapping[str, str]:
     found = {FAULTS.plugin(name) for _, name in struck(campaign)}
     found.add(systems.plugin(campaign.cluster.system))
     found.add(WORKLOADS.plugin(campaign.workload.kind))
-    found.update(CLIENTS.plugin(client) for client in clients_of(campaign.cells))
+    found.update(
+        CLIENTS.plugin(client) for client in clients_named(campaign.cells, campaign.workload)
+    )
     return {plugin.name: plugin.version for plugin in sorted(filter(None, found))}
 
 

@@ -16,6 +16,7 @@ from ackproof.harness.campaign.model.cells import expand, only
 from ackproof.harness.campaign.model.clusters import ClusterSpec, DisksSpec
 from ackproof.harness.campaign.model.expectations import expected, planned_thresholds
 from ackproof.harness.campaign.model.external import unchecked
+from ackproof.harness.campaign.model.workload import clients_named
 from ackproof.harness.campaign.plan import scheduler
 from ackproof.harness.campaign.plan.context import (
     CampaignTimings,
@@ -65,6 +66,7 @@ class RunPlan:
         swept: The swept settings of the cluster, with this run's values.
         faults: The faults, in the order of their planned starts.
         failovers: The measurements after the final read.
+        clients: The client libraries and programs of its cells and groups.
         room: The number of servers that may be affected at once.
     """
 
@@ -75,6 +77,7 @@ class RunPlan:
     cells: Sequence[PlannedCell]
     faults: Sequence[ScheduledFault]
     failovers: Sequence[PlannedFailover] = ()
+    clients: Sequence[str] = ()
     room: Count = UNLIMITED
 
 
@@ -138,6 +141,7 @@ def _run(
         seed=seed,
         cluster=cluster,
         swept=swept,
+        clients=tuple(clients_named(campaign.cells, campaign.workload)),
         cells=[
             PlannedCell(
                 cell=cell,

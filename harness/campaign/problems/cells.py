@@ -72,10 +72,16 @@ def own_client_problems(content: Mapping[str, object]) -> Iterator[Problem]:
     cells = content.get("cells")
     written = cells.get("client") if isinstance(cells, dict) else None
     for client in () if written is None else several(written):
-        if not isinstance(client, str) or client in CLIENTS or is_program(client):
-            continue  # the model refuses what is not text
-        reason = CLIENTS.refusal(client) or unknown_client(client, CLIENTS)
-        yield Problem(field="cells.client", reason=reason)
+        if (reason := unknown_library(client)) is not None:
+            yield Problem(field="cells.client", reason=reason)
+
+
+def unknown_library(client: object) -> str | None:
+    """Return why the name belongs to no library or plug-in, and is no program's path; None if it
+    does, or is no text, which the model refuses."""
+    if not isinstance(client, str) or client in CLIENTS or is_program(client):
+        return None
+    return CLIENTS.refusal(client) or unknown_client(client, CLIENTS)
 
 
 def _unclean_problems(cells: Sequence[Cell], clusters: ClusterSweep) -> Iterator[Problem]:

@@ -12,7 +12,6 @@ from pydantic import ValidationError
 from ackproof.config.documents import Problem, problems_of
 from ackproof.harness.campaign import clients
 from ackproof.harness.campaign.backends import BESIDE_BROKERS
-from ackproof.harness.campaign.model.cells import clients_of
 from ackproof.harness.campaign.model.clusters import ClusterSweep
 from ackproof.harness.campaign.model.external import (
     ExternalSpec,
@@ -26,6 +25,7 @@ from ackproof.harness.campaign.model.external import (
 )
 from ackproof.harness.campaign.model.schedule import Entry, FaultEntry
 from ackproof.harness.campaign.model.values import Scalar
+from ackproof.harness.campaign.model.workload import clients_named
 from ackproof.harness.campaign.plan.stories import catalogue
 from ackproof.harness.campaign.problems.draft import Draft
 from ackproof.harness.campaign.problems.properties import mapping
@@ -111,11 +111,11 @@ def external_problems(draft: Draft) -> Iterator[Problem]:
     """Yield a problem for each setting and fault that an external cluster does not offer."""
     if draft.cluster is None or (spec := draft.cluster.external) is None:
         return
-    for client in () if draft.cells is None else clients_of(draft.cells):
+    for client, field in clients_named(draft.cells, draft.workload).items():
         lacking = untranslated(client, spec.client, spec.secrets)
         if client != LIBRDKAFKA and lacking is not None:
             reason = f"of {_WHERE}.client, {client} cannot receive {lacking}; {LIBRDKAFKA} can"
-            yield Problem(field="cells.client", reason=reason)
+            yield Problem(field=field, reason=reason)
     for name in draft.cells.producer if draft.cells else ():
         if connection_properties({name: ""}):
             yield Problem(field=f"cells.producer.{name}", reason=f"belongs to {_WHERE}.client")

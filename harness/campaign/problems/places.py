@@ -16,8 +16,8 @@ from ackproof.harness.campaign.backends import (
     place_of,
 )
 from ackproof.harness.campaign.model.campaign import Campaign, Skipped
-from ackproof.harness.campaign.model.cells import clients_of
 from ackproof.harness.campaign.model.schedule import Entry, StoryEntry
+from ackproof.harness.campaign.model.workload import clients_named
 from ackproof.harness.campaign.plan.needs import DISKS, commands_of, faults_of, refusal, struck
 from ackproof.harness.campaign.problems import external
 from ackproof.history.cell import LIBRDKAFKA, is_program
@@ -81,7 +81,6 @@ def _of_own_cluster(fault: Fault) -> Offer:
 
 # --- what keeps a campaign from running -----------------------------------------------------------
 
-_FIELD = "cells.client"
 _SKIPPED = "; `ackproof run --skip-refused` runs the campaign without it"
 
 
@@ -136,14 +135,14 @@ def missing_programs(campaign: Campaign, allowed: Collection[Path]) -> Iterator[
     (:data:`workloads.configuration.RESERVED`).
     """
     meant = {path.resolve() for path in allowed}
-    for client in clients_of(campaign.cells):
+    for client, field in clients_named(campaign.cells, campaign.workload).items():
         if client == LIBRDKAFKA:
             continue
         if (reason_missing := programs.missing(client)) is not None:
-            yield Problem(field=_FIELD, reason=reason_missing)
+            yield Problem(field=field, reason=reason_missing)
         elif is_program(client) and programs.own(client).resolve() not in meant:
             reason = f"it would start {client} with your rights. To allow this: "
-            yield Problem(field=_FIELD, reason=f"{reason}--program {client}")
+            yield Problem(field=field, reason=f"{reason}--program {client}")
 
 
 def unusable_commands(campaign: Campaign, *, allowed: bool) -> Iterator[Problem]:
@@ -163,9 +162,10 @@ def unusable_commands(campaign: Campaign, *, allowed: bool) -> Iterator[Problem]
 
 
 def strange_programs(campaign: Campaign, allowed: Collection[Path]) -> Iterator[str]:
-    """Yield the reason for each allowed program that cannot be meant: it does not exist, or no cell
-    names it."""
-    named = {Path(client).resolve() for client in clients_of(campaign.cells) if is_program(client)}
+    """Yield the reason for each allowed program that cannot be meant: it does not exist, or neither
+    cell nor group names it."""
+    clients = clients_named(campaign.cells, campaign.workload)
+    named = {Path(client).resolve() for client in clients if is_program(client)}
     for path in allowed:
         try:
             program = programs.own(str(path))
@@ -173,7 +173,7 @@ def strange_programs(campaign: Campaign, allowed: Collection[Path]) -> Iterator[
             yield str(error)
             continue
         if program.resolve() not in named:
-            yield f"no cell of the campaign has the client {path}: name it under cells.client"
+            yield f"the campaign has no client {path}: name it under cells.client, or at a group"
 
 
 # --- a campaign without what its place refuses ----------------------------------------------------

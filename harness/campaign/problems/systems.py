@@ -6,9 +6,10 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from ackproof.config.documents import Problem
-from ackproof.harness.campaign.model.cells import clients_of, expand
+from ackproof.harness.campaign.model.cells import expand
 from ackproof.harness.campaign.model.clusters import ClusterSpec, ClusterSweep, SecuritySpec
 from ackproof.harness.campaign.model.schedule import Entry, FaultEntry, StoryEntry
+from ackproof.harness.campaign.model.workload import clients_named
 from ackproof.harness.campaign.plan.faults import parameters_of
 from ackproof.harness.campaign.plan.needs import faults_of
 from ackproof.harness.campaign.plan.stories import catalogue
@@ -156,10 +157,10 @@ def _unoffered(fault: str, security: SecuritySpec | None) -> str | None:
 
 
 def _secured_clients(draft: Draft, mechanism: str | None) -> Iterator[Problem]:
-    for client in () if draft.cells is None else clients_of(draft.cells):
+    for client, field in clients_named(draft.cells, draft.workload).items():
         if client != LIBRDKAFKA and mechanism == OAUTHBEARER:
             reason = f"{client} receives no tokens of a run; use {LIBRDKAFKA}"
-            yield Problem(field="cells.client", reason=reason)
+            yield Problem(field=field, reason=reason)
     for name in draft.cells.producer if draft.cells else ():
         if connection_properties({name: ""}):
             yield Problem(field=f"cells.producer.{name}", reason=f"is set by {_WHERE}")

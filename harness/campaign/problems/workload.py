@@ -18,7 +18,7 @@ from ackproof.harness.campaign.model.schedule import Entry, FaultEntry, StoryEnt
 from ackproof.harness.campaign.model.values import where_problems
 from ackproof.harness.campaign.model.workload import WorkloadSpec
 from ackproof.harness.campaign.problems import coordinators
-from ackproof.harness.campaign.problems.cells import NAME_MAX
+from ackproof.harness.campaign.problems.cells import NAME_MAX, unknown_library
 from ackproof.harness.campaign.problems.draft import Draft
 from ackproof.harness.campaign.problems.properties import mapping
 from ackproof.history.cell import LIBRDKAFKA, SYNC, Cell, Value
@@ -29,7 +29,7 @@ from ackproof.infra.clients.programs import CLIENTS, client_of
 from ackproof.infra.systems.product import BUNDLED, is_external
 from ackproof.nemesis.targets import expressions
 from ackproof.workloads import WORKLOADS
-from ackproof.workloads.configuration import PARTITIONER, joins_by_heartbeat, producer_config
+from ackproof.workloads.configuration import PARTITIONER, connection_properties, producer_config
 from ackproof.workloads.interface import ClientNode, ClientRole, Group, Load, ShareGroup
 from ackproof.workloads.spec import SpecificationError
 
@@ -142,7 +142,6 @@ def _topics_of(target: str) -> Iterator[str | None]:
 
 _MEMBERS = ("consumer", "replacement")
 """The keys of a group with properties of its members."""
-_SESSION = "session.timeout.ms"
 _NOWHERE = ClientNode(node=CLIENT_NODE, history="", progress="")
 _FILE_NAME_MAX = 255
 """The most bytes of a file's name, on every file system that Linux is likely to have."""
@@ -160,11 +159,15 @@ def own_consumer_problems(content: Mapping[str, object]) -> Iterator[Problem]:
             if not isinstance(group, dict):
                 continue
             name, where = group.get("name"), f"workload.{kind}[{index}]"
+            client = group.get("client", LIBRDKAFKA)
+            if (reason := unknown_library(client)) is not None:
+                yield Problem(field=f"{where}.client", reason=reason)
+                continue
             if isinstance(name, str) and first.setdefault(name, where) != where:
                 reason = f"{first[name]} also has the name {name!r}"
                 yield Problem(field=f"{where}.name", reason=reason)
             for key in _MEMBERS if kind == "groups" else ():
-                yield from _property_problems(mapping(group, key), f"{where}.{key}")
+                yield from _property_problems(mapping(group, key), f"{where}.{key}", client)
 
 
 def consumer_problems(draft: Draft) -> Iterator[Problem]:
@@ -191,8 +194,13 @@ def consumer_problems(draft: Draft) -> Iterator[Problem]:
 
 
 def _member_problems(draft: Draft, workload: WorkloadSpec) -> Iterator[Problem]:
+    of_producers = draft.cells.producer if draft.cells is not None else ()
+    secured = sorted(connection_properties(dict.fromkeys(of_producers, "")))
     for index, spec in enumerate(workload.groups):
         where = f"workload.groups[{index}]"
+        if secured and spec.client != LIBRDKAFKA:
+            reason = f"{spec.client} does not receive cells.producer.{secured[0]}"
+            yield Problem(field=f"{where}.client", reason=reason)
         for key, config in zip(_MEMBERS, (spec.consumer, spec.replacement), strict=True):
             reasons = () if config is None else _refusals(spec.group, config, draft.cluster)
             for reason in dict.fromkeys(reasons):
@@ -230,20 +238,19 @@ def _are_replaced(draft: Draft) -> bool:
 def _refusals(
     group: Group, config: Mapping[str, Value], cluster: ClusterSweep | None
 ) -> Iterator[str]:
-    """Yield the reasons why librdkafka would make no member of ``group`` with these properties, or
+    """Yield the reasons why its client would make no member of ``group`` with these properties, or
     a coordinator would refuse one."""
     try:
         clients.try_out_member(group, config)
     except SpecificationError as refusal:
         yield str(refusal)
         return
-    by_heartbeat = joins_by_heartbeat(config)
-    session_ms = None if by_heartbeat else clients.properties_of_member(group, config)[_SESSION]
+    session_ms = clients.session_ms(group, config)
     for point, _ in cluster.points() if cluster is not None else ():
         reason = (
             coordinators.without_heartbeats(point)
             if session_ms is None
-            else coordinators.session_refused(point, int(session_ms))
+            else coordinators.session_refused(point, session_ms)
         )
         if reason is not None:
             yield reason
@@ -264,11 +271,11 @@ def _share_refusals(group: ShareGroup, cluster: ClusterSweep | None) -> Iterator
             yield reason
 
 
-def _property_problems(given: Mapping[str, object], where: str) -> Iterator[Problem]:
+def _property_problems(given: Mapping[str, object], where: str, client: str) -> Iterator[Problem]:
     for name, value in given.items():
         if not isinstance(value, str | int | float):
             continue  # the model refuses what cannot be a value
-        if (reason := clients.consumer_refusal(name, value)) is not None:
+        if (reason := clients.consumer_refusal(name, value, client)) is not None:
             yield Problem(field=f"{where}.{name}", reason=reason)
 
 

@@ -182,16 +182,16 @@ def test_client_programs_are_named_after_their_sources(nothing_built: Path) -> N
     directory = builds._directory("java")
     assert directory.parent == nothing_built / "ackproof" / "clients"
     directory.mkdir(parents=True)
-    (directory / "producer.jar").write_bytes(b"")
+    (directory / "program.jar").write_bytes(b"")
     assert builds.build("java") == directory
     assert programs.missing("java") is None
     assert builds.main(["java"]) == 0
     for node, there in ((HERE, directory), (Given("c", "c"), Path("/there") / directory.name)):
         java, *_, class_path, main = programs.command("java", node)
-        assert (java, class_path, main) == ("java", f"{there}/*", "ProducerProgram")
+        assert (java, class_path, main) == ("java", f"{there}/*", "Program")
     artifact = programs.artifact("java")
     assert artifact is not None
-    assert list(artifact.sums) == ["producer.jar"]
+    assert list(artifact.sums) == ["program.jar"]
 
 
 def test_build_without_a_compiler_names_the_missing_package(

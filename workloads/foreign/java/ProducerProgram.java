@@ -1,8 +1,4 @@
-import java.io.BufferedInputStream;
 import java.io.IOException;
-import java.io.InputStream;
-import java.io.PrintStream;
-import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.Base64;
 import java.util.Properties;
@@ -19,8 +15,7 @@ import org.apache.kafka.common.errors.TimeoutException;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
 
 /**
- * The Java client as a program under test; docs/client-protocol.md has the lines. Properties go to
- * the client as they are told: their names are its own.
+ * The Java client's producer as a program under test.
  *
  * <p>A record that {@code send} fails with, by its callback before it returns or by throwing, was
  * refused; what its callback is told later has failed. Whichever is first is said: with idempotence,
@@ -34,45 +29,25 @@ public final class ProducerProgram {
     private static final String MAX_BLOCK_MS = "1000";
     private static final Duration CLOSE_WITHIN = Duration.ofSeconds(3);
 
-    private final PrintStream said;
-    private final Properties properties = new Properties();
-    private String topic;
-    private KafkaProducer<byte[], byte[]> producer;
+    private final Lines lines;
+    private final String topic;
+    private final KafkaProducer<byte[], byte[]> producer;
 
-    private ProducerProgram(PrintStream said) {
-        this.said = said;
-        properties.put(ProducerConfig.MAX_BLOCK_MS_CONFIG, MAX_BLOCK_MS);
+    ProducerProgram(Lines lines, String topic, Properties properties) {
+        this.lines = lines;
+        this.topic = topic;
+        properties.putIfAbsent(ProducerConfig.MAX_BLOCK_MS_CONFIG, MAX_BLOCK_MS);
+        ByteArraySerializer serializer = new ByteArraySerializer();
+        producer = new KafkaProducer<>(properties, serializer, serializer);
     }
 
-    public static void main(String[] arguments) throws IOException {
-        PrintStream said = new PrintStream(System.out, false, StandardCharsets.UTF_8);
-        System.setOut(System.err); // what else may be printed is no line of the protocol
-        ProducerProgram program = new ProducerProgram(said);
-        try {
-            program.run(new BufferedInputStream(System.in, 1 << 16));
-        } catch (KafkaException | IllegalArgumentException error) {
-            program.say("fatal " + error.toString().replace('\n', ' '));
-            System.exit(1);
+    void run() throws IOException {
+        awaitMetadata();
+        lines.say("ready");
+        for (String line; (line = lines.next()) != null; ) {
+            obey(line);
         }
-        System.exit(0); // whatever thread of a library is left
-    }
-
-    private void run(InputStream lines) throws IOException {
-        byte[] line = new byte[1 << 16];
-        for (int used = 0, read; (read = lines.read()) >= 0; ) {
-            if (read == '\n') {
-                obey(new String(line, 0, used, StandardCharsets.UTF_8));
-                used = 0;
-                continue;
-            }
-            if (used == line.length) {
-                line = java.util.Arrays.copyOf(line, 2 * used);
-            }
-            line[used++] = (byte) read;
-        }
-        if (producer != null) {
-            producer.close(CLOSE_WITHIN);
-        }
+        producer.close(CLOSE_WITHIN);
     }
 
     private void obey(String line) {
@@ -83,33 +58,9 @@ public final class ProducerProgram {
             case "begin" -> call(producer::beginTransaction);
             case "commit" -> call(producer::commitTransaction);
             case "abort" -> call(producer::abortTransaction);
-            case "topic" -> topic = words[1];
-            case "property" -> set(words[1].split(" ", 2));
-            case "open" -> open();
             case "flush" -> new Thread(this::flush).start(); // its end may be the end of the input
-            case "protocol" -> expectVersion(words[1]);
-            default -> throw new IllegalArgumentException("told what is no line: " + words[0]);
+            default -> throw Lines.unknown(line);
         }
-    }
-
-    private static void expectVersion(String version) {
-        if (!version.equals("1")) {
-            throw new IllegalArgumentException("version " + version + " of the protocol is not known");
-        }
-    }
-
-    private void set(String[] property) {
-        if (!ProducerConfig.configNames().contains(property[0])) {
-            throw new IllegalArgumentException("no such property: " + property[0]);
-        }
-        properties.put(property[0], property[1]);
-    }
-
-    private void open() {
-        ByteArraySerializer serializer = new ByteArraySerializer();
-        producer = new KafkaProducer<>(properties, serializer, serializer);
-        awaitMetadata();
-        say("ready");
     }
 
     /** A broker that has just started may not have heard of the topic. */
@@ -137,12 +88,12 @@ public final class ProducerProgram {
                 (metadata, error) -> {
                     if (told.compareAndSet(false, true)) {
                         boolean refused = Thread.currentThread() == sending;
-                        say(error == null ? acked(number, metadata) : failed(refused, number, error));
+                        lines.say(error == null ? acked(number, metadata) : failed(refused, number, error));
                     }
                 });
         } catch (KafkaException | IllegalStateException error) {
             if (told.compareAndSet(false, true)) {
-                say(failed(true, number, error));
+                lines.say(failed(true, number, error));
             }
         }
     }
@@ -160,10 +111,10 @@ public final class ProducerProgram {
         try {
             ofTransaction.run();
         } catch (KafkaException | IllegalStateException error) {
-            say("undone " + remedy(error) + " " + error.getClass().getSimpleName());
+            lines.say("undone " + remedy(error) + " " + error.getClass().getSimpleName());
             return;
         }
-        say("done");
+        lines.say("done");
     }
 
     /** As KafkaProducer's own documentation has it: what is not known to be fatal is aborted. */
@@ -180,11 +131,6 @@ public final class ProducerProgram {
 
     private void flush() {
         producer.flush(); // returns behind the last callback
-        say("flushed");
-    }
-
-    private synchronized void say(String line) {
-        said.print(line + "\n");
-        said.flush();
+        lines.say("flushed");
     }
 }
