@@ -8,8 +8,8 @@ is told to poll, to commit or to look, and answers before the next. A rebalance 
 callback in which the library reports it. The program stays in it until it is told to proceed, and
 does meanwhile what it is told: that is how offsets are committed before partitions are given up.
 
-Each commit waits for its answer. What the library commits by itself it tells nobody, so there is no
-``auto-commit``.
+Each commit waits for its answer. No library but librdkafka reports what it commits by itself, so
+there is no ``auto-commit``.
 
 A program that breaks a rule, or does not answer within :data:`ANSWER_S`, ends with its client. The
 reason is in the log, and everything that was recorded until then counts.

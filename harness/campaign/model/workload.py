@@ -240,10 +240,11 @@ class WorkloadSpec(Section):
 def clients_named(cells: Sweep | None, workload: WorkloadSpec | None) -> Mapping[str, str]:
     """Return the client libraries and programs of cells and groups, each with the field that names
     it first. A section that is invalid (None) names none."""
-    named = [] if cells is None else [(one, "cells.client") for one in clients_of_cells(cells)]
-    groups = () if workload is None else workload.groups
-    named += [(one.client, f"workload.groups[{n}].client") for n, one in enumerate(groups)]
-    return dict(reversed(named))
+    of_cells = () if cells is None else clients_of_cells(cells)
+    named = dict.fromkeys(of_cells, "cells.client")
+    for index, group in enumerate(() if workload is None else workload.groups):
+        named.setdefault(group.client, f"workload.groups[{index}].client")
+    return named
 
 
 def clients_of(load: Load) -> int:

@@ -8,10 +8,12 @@ from pathlib import Path, PurePosixPath
 import pytest
 from click.testing import CliRunner
 
+from ackproof.config.documents import DocumentRefused
 from ackproof.harness.campaign.backends import BackendContext
 from ackproof.harness.campaign.clients import message_timeout_ms
 from ackproof.harness.campaign.model.cells import expand
 from ackproof.harness.campaign.model.clusters import ClusterSpec
+from ackproof.harness.campaign.plan.runs import runs_of
 from ackproof.harness.campaign.problems.places import missing_programs
 from ackproof.harness.campaign.validation import check
 from ackproof.harness.cli import cli
@@ -22,8 +24,9 @@ from ackproof.infra.api.interface import InfraError
 from ackproof.infra.clients import builds, programs
 from ackproof.testing.memory.servers import MemoryNode
 from ackproof.workloads.foreign.properties import DEFAULTS
-from ackproof.workloads.interface import Client, ClientNode, Load
+from ackproof.workloads.interface import Client, ClientNode, Delivery, Group, Load
 from ackproof.workloads.produce import Produce
+from ackproof.workloads.spec import ForeignMemberSpec
 
 HERE = MemoryNode("client-1", "client-1")
 """It sees this machine's files."""
@@ -215,7 +218,7 @@ def test_unusable_program_is_refused(
         ("./nope", "nope does not exist"),
         (str(tmp_path), f"the program {tmp_path} does not exist"),
         (str(tmp_path / "text"), "is not executable"),
-        (str(own_program), "no cell of the campaign has the client"),
+        (str(own_program), "the campaign has no client"),
     ):
         told = CliRunner().invoke(cli, ["run", str(file), "--program", program, *dry])
         assert told.exit_code == 2
@@ -228,3 +231,91 @@ def test_program_may_be_named_in_another_way(problems, own_program: Path) -> Non
     (own_program.parent / "sub").mkdir()
     same = own_program.parent / "sub" / ".." / own_program.name
     assert problems(str(own_program), allowed=(same,)) == []
+
+
+# --- members of groups ----------------------------------------------------------------------------
+
+
+def group(**given: object) -> dict[str, object]:
+    return {"faults": [], "workload.groups": [{"name": "g", "members": 1, **given}]}
+
+
+@pytest.mark.parametrize(
+    ("given", "field", "reason"),
+    [
+        ({"client": "jav"}, "client", "librdkafka, java, aiokafka, franz-go, or the path"),
+        ({"client": "franz-go"}, "consumer", "franz-go cannot be a member of a group; those of"),
+        ({"client": "java", "delivery": "auto-commit"}, "consumer", "only librdkafka reports what"),
+        (
+            {"client": "java", "consumer": {"queued.min.messages": 1}},
+            "consumer.queued.min.messages",
+            "of java's, these may be set: fetch.max.bytes",
+        ),
+        (
+            {"client": "./mine", "consumer": {"group.id": "x"}},
+            "consumer.group.id",
+            "may not be set: it is made of the topic",
+        ),
+        (
+            {"client": "java", "consumer": {"partition.assignment.strategy": "range"}},
+            "consumer.partition.assignment.strategy",
+            "names of classes, such as org.apache.kafka",
+        ),
+        (
+            {
+                "client": "java",
+                "consumer": {"group.protocol": "consumer", "heartbeat.interval.ms": 1},
+            },
+            "consumer",
+            "heartbeat.interval.ms is for group.protocol: classic",
+        ),
+        (
+            {"client": "java", "consumer": {"session.timeout.ms": 1}},
+            "consumer",
+            "session.timeout.ms",
+        ),
+    ],
+)
+def test_group_that_its_client_cannot_have_is_refused(
+    campaign_file, given: dict[str, object], field: str, reason: str
+) -> None:
+    with pytest.raises(DocumentRefused) as refused:
+        check(campaign_file(group(**given)))
+    (problem,) = refused.value.problems
+    assert problem.field == f"workload.groups[0].{field}"
+    assert reason in problem.reason
+
+
+def test_connection_of_producers_is_not_that_of_a_program(campaign_file) -> None:
+    changed = {**group(client="java"), "cells.producer": {"security.protocol": "PLAINTEXT"}}
+    with pytest.raises(DocumentRefused) as refused:
+        check(campaign_file(changed))
+    (problem,) = refused.value.problems
+    assert problem.reason == "java does not receive cells.producer.security.protocol"
+
+
+def test_program_of_a_group_must_be_allowed(campaign_file, own_program: Path) -> None:
+    file = check(campaign_file(group(client=str(own_program))))
+    campaign = file.campaign.resolved(seed=1, backend="local")
+    (problem,) = missing_programs(campaign, ())
+    assert problem.field == "workload.groups[0].client"
+    assert "--program" in problem.reason
+    assert not list(missing_programs(campaign, (own_program,)))
+    assert runs_of(campaign)[0].clients == ("librdkafka", str(own_program))
+
+
+def test_member_starts_its_program() -> None:
+    load = Load(
+        rate=10,
+        record_bytes=100,
+        groups=(Group(name="g", members=1, delivery=Delivery.AT_LEAST_ONCE, client="java"),),
+    )
+    _, member = Produce().clients(
+        cell_of("librdkafka"),
+        load,
+        bootstrap_servers="b:1",
+        places=[ClientNode(node="client-1", history="history", progress="progress")],
+    )
+    assert (member.module, member.library) == ("ackproof.workloads.foreign.member", "java")
+    specification = {**member.specification, "program": ["java"]}
+    assert ForeignMemberSpec.model_validate(specification, strict=False).group == "a-g"
