@@ -11,7 +11,7 @@ from pathlib import Path
 from ackproof.harness.campaign.model.campaign import Campaign
 from ackproof.history import manifest
 from ackproof.history.messages import printable
-from ackproof.history.storage import AnyPath, StoredPath, located, write_text
+from ackproof.history.storage import AnyPath, StoredPath, copy_below, located, write_text
 
 RESULTS = Path("results")
 """The default place, below the working directory."""
@@ -56,7 +56,7 @@ def create(campaign: Campaign, now_ns: int, out: Path | None) -> Path:
     """Create the directory of a campaign, with its resolved file, and return its absolute path.
 
     Without ``out`` it is ``results/<campaign>-<UTC time>``. ``out`` itself is used as it is, and
-    must be empty or absent. Otherwise NotResults is raised.
+    must be empty or absent. Otherwise ResultsDirectoryError is raised.
     """
     directory = fresh(campaign.name, now_ns) if out is None else out.absolute()
     require_fresh(directory)
@@ -66,13 +66,14 @@ def create(campaign: Campaign, now_ns: int, out: Path | None) -> Path:
 
 
 def require_fresh(directory: Path) -> None:
-    """Raise NotResults if ``directory`` exists and is not an empty directory."""
+    """Raise ResultsDirectoryError if ``directory`` exists and is not an empty directory."""
     if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
         raise ResultsDirectoryError(f"{directory.absolute()} exists and is not an empty directory")
 
 
 def require_writable(directory: Path) -> None:
-    """Raise NotResults, with the system's reason, if ``directory`` cannot be created or written.
+    """Raise ResultsDirectoryError, with the system's reason, if ``directory`` cannot be created or
+    written.
 
     This is tried, because permissions do not show it. Directories that did not exist are removed
     again.
@@ -93,15 +94,15 @@ def require_writable(directory: Path) -> None:
 
 
 def existing(directory: Path) -> Path:
-    """Return the absolute path of a campaign's results. Raises NotResults if there are none in
-    it."""
+    """Return the absolute path of a campaign's results. Raises ResultsDirectoryError if there are
+    none in it."""
     _require_results(directory)
     return directory.resolve()
 
 
 def _require_results(directory: AnyPath) -> None:
-    """Raise NotResults if neither the campaign nor its manifest is in a directory. One of them may
-    be missing, which the check reports."""
+    """Raise ResultsDirectoryError if neither the campaign nor its manifest is in a directory. One
+    of them may be missing, which the check reports."""
     names = (CAMPAIGN_FILE, manifest.FILE)
     if not any((directory / name).is_file() for name in names):
         none = f"no {' and no '.join(names)} in it"
@@ -109,32 +110,62 @@ def _require_results(directory: AnyPath) -> None:
 
 
 def named(text: str) -> AnyPath:
-    """Return the results that a path or a URI names, as :func:`existing` does. Raises NotResults
-    also if a store has no such bucket, or denies reading or writing."""
+    """Return the results that a path or a URI names, as :func:`existing` does. Raises
+    ResultsDirectoryError also if a store has no such bucket, or denies reading or writing."""
+    directory = _located(text)
+    if isinstance(directory, Path):
+        return existing(directory)
+    _require_usable(directory, results=True)
+    return directory
+
+
+def destination(text: str) -> AnyPath:
+    """Return the directory for copies of results that a path or a URI names. It need not exist.
+    Raises ResultsDirectoryError if it cannot be written."""
+    directory = _located(text)
+    if isinstance(directory, Path):
+        require_writable(directory)
+    else:
+        _require_usable(directory, results=False)
+    return directory
+
+
+def copy(results: Path, place: AnyPath) -> AnyPath:
+    """Copy a results directory into ``place`` under its own name, and return the copy. Raises
+    OSError, also if that name is taken."""
+    copied = place / results.name
+    if copied.exists():
+        raise FileExistsError(f"{copied} exists already")
+    copy_below(results, copied)
+    return copied
+
+
+def _located(text: str) -> AnyPath:
     try:
-        directory = located(text)
+        return located(text)
     except ValueError as misnamed:
         raise ResultsDirectoryError(str(misnamed)) from None
-    return existing(directory) if isinstance(directory, Path) else _stored(directory)
 
 
-def _stored(directory: StoredPath) -> StoredPath:
+def _require_usable(directory: StoredPath, *, results: bool) -> None:
+    """Raise ResultsDirectoryError unless a directory in a store can be written and, with
+    ``results``, has some."""
     try:
         if not directory.top.exists():
             raise ResultsDirectoryError(f"{directory}: {directory.root} does not exist")
-        _require_results(directory)
+        if results:
+            _require_results(directory)
         # Missing permission to write must be reported now, and not after the check.
         write_text(directory / _TRIED, "")
         (directory / _TRIED).unlink()
     except OSError as refused:
         raise ResultsDirectoryError(f"{directory} cannot be used: {refused}") from None
-    return directory
 
 
 @contextmanager
 def alone(directory: AnyPath, *, wait: bool = False) -> Iterator[None]:
-    """Keep other checks and reports away from a results directory of this machine. Raises NotAlone
-    if another one works there, or waits for it. A store has no locks."""
+    """Keep other checks and reports away from a results directory of this machine. Raises
+    ResultsInUse if another one works there, or waits for it. A store has no locks."""
     if not isinstance(directory, Path):
         yield
         return

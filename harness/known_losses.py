@@ -103,8 +103,8 @@ class ReportedLoss(Section):
 
 
 def read(file: Path) -> Mapping[str, ReportedLoss]:
-    """Return all stories of a file, by name, in its order. Raises NotResults with the problem of an
-    invalid file."""
+    """Return all stories of a file, by name, in its order. Raises ResultsDirectoryError with the
+    problem of an invalid file."""
     try:
         content = documents.read(file).content
         # The stories are validated as JSON, as campaign files are: strictly, and with lists for

@@ -31,7 +31,7 @@ from dataclasses import dataclass
 from functools import cache, total_ordering
 from io import BufferedReader, TextIOWrapper
 from pathlib import Path, PurePosixPath
-from shutil import rmtree
+from shutil import copyfileobj, rmtree
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 from urllib.parse import unquote, urlsplit
 
@@ -350,6 +350,19 @@ def remove_tree(path: AnyPath) -> None:
         store.delete_dir(inside)
     except OSError:
         return
+
+
+def copy_below(source: Path, target: AnyPath) -> None:
+    """Copy the files in a directory of this machine and below it to ``target``, which need not
+    exist. Each appears there as a whole. Raises OSError."""
+
+    def copy(file: AnyPath) -> None:
+        copied = target / str(Path(str(file)).relative_to(source))
+        copied.parent.mkdir(parents=True, exist_ok=True)
+        with file.open("rb") as content, whole(copied) as written:
+            copyfileobj(content, written, _FETCHED)
+
+    each(copy, files_below(source), stored=not isinstance(target, Path))
 
 
 @cache

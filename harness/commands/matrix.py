@@ -104,7 +104,7 @@ def matrix(
 
 def _seed(directory: Path, file: Path, wanted: int | None) -> int:
     """Return the seed of an existing matrix, or else the wanted one, or a drawn one. Raises
-    NotResults if the directory has another matrix, or one that cannot be read."""
+    ResultsDirectoryError if the directory has another matrix, or one that cannot be read."""
     known = document.read(directory)
     if known is None:
         if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import click
 
 from ackproof.config.suggestions import unknown
+from ackproof.harness.campaign.backends import BACKENDS
 from ackproof.infra.systems import parse
 from ackproof.infra.systems.product import MetadataQuorum
 
@@ -74,6 +75,22 @@ def system(command: F) -> F:
             "kafka:image:NAME, two releases for an upgrade (kafka:3.9.2..kafka:4.4.0), or that of "
             "a plug-in. `ackproof systems` lists them."
         ),
+    )(command)
+
+
+def backend(command: F) -> F:
+    """Add the option ``--backend``, whose value is None if it is not given."""
+    return click.option(
+        "--backend", type=click.Choice(list(BACKENDS)), help="The backend that runs the cluster."
+    )(command)
+
+
+def skip_refused(command: F) -> F:
+    """Add the flag ``--skip-refused``."""
+    return click.option(
+        "--skip-refused",
+        is_flag=True,
+        help="Leave out the faults that the backend refuses, and name them beside the verdict.",
     )(command)
 
 

@@ -14,7 +14,6 @@ from ackproof.harness import directory as places
 from ackproof.harness import external_cluster
 from ackproof.harness.campaign import validation
 from ackproof.harness.campaign.backends import (
-    BACKENDS,
     SSH,
     BackendContext,
     go_inside,
@@ -100,9 +99,7 @@ Examples:
 """,
 )
 @options.campaign("campaign_file")
-@click.option(
-    "--backend", type=click.Choice(list(BACKENDS)), help="The backend that runs the cluster."
-)
+@options.backend
 @click.option(
     "--inventory",
     type=click.Path(path_type=Path),
@@ -145,11 +142,7 @@ Examples:
         "external cluster."
     ),
 )
-@click.option(
-    "--skip-refused",
-    is_flag=True,
-    help="Leave out the faults that the backend refuses, and name them beside the verdict.",
-)
+@options.skip_refused
 @click.option(
     "--dry-run",
     is_flag=True,

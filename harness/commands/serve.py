@@ -10,6 +10,7 @@ from ackproof.harness.directory import RESULTS
 from ackproof.harness.exit_status import ExitStatus
 
 _PORT = 8642
+_ADDRESS = "127.0.0.1"
 
 
 @click.command(
@@ -18,6 +19,7 @@ Examples:
   ackproof serve                       what is in results/
   ackproof serve results/latest        one campaign: its report and its logs
   ackproof serve --port 0              on a port that is free
+  ackproof serve --address 0.0.0.0 --host reports.example
 """,
 )
 @click.argument(
@@ -30,19 +32,40 @@ Examples:
     show_default=True,
     help="0 chooses a free port.",
 )
+@click.option(
+    "--address",
+    default=_ADDRESS,
+    show_default=True,
+    metavar="ADDRESS",
+    help="The address to listen on. Results have no access control.",
+)
+@click.option(
+    "--host",
+    "hosts",
+    multiple=True,
+    metavar="NAME",
+    help=(
+        "Answer requests for this host name, too. Those for names other than localhost and "
+        "ADDRESS are refused. Can be given several times."
+    ),
+)
 @click.pass_context
-def serve(context: click.Context, directory: Path, port: int) -> None:
+def serve(
+    context: click.Context, directory: Path, port: int, address: str, hosts: tuple[str, ...]
+) -> None:
     """Show the results in DIR in a browser: all campaigns, their reports and logs, and what
     changed between any two results.
 
-    On this machine alone (127.0.0.1), read-only, nothing outside of DIR. Ends with Ctrl-C.
+    Read-only, nothing outside of DIR, and on this machine alone unless --address is another.
+    Ends with Ctrl-C.
     """
     if not directory.is_dir():
         fail(f"{directory} is not a directory", ExitStatus.USAGE)
     with reported_errors():
         from ackproof.harness.report import server  # aiohttp takes a while to import
 
-        asyncio.run(server.serve(directory, port, click.echo, compared))
+        app = server.application(directory, compared, {address, *hosts})
+        asyncio.run(server.serve(app, address, port, click.echo))
     context.exit(ExitStatus.HELD)
 
 

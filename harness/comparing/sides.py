@@ -207,8 +207,8 @@ class PooledCell:
 
 
 def read(directory: Path) -> Side:
-    """Return the side of a results directory. Raises NotResults if it has no verdict, and
-    DamagedResults if the verdict cannot be trusted."""
+    """Return the side of a results directory. Raises ResultsDirectoryError if it has no verdict,
+    and DamagedResults if the verdict cannot be trusted."""
     file = directory / verdict.FILE
     if not file.is_file():
         raise ResultsDirectoryError(

@@ -1,5 +1,5 @@
-"""Results, reports and logs over HTTP: read-only, on this machine alone, and only from one
-directory.
+"""Results, reports and logs over HTTP: read-only, and only from one directory. By default they are
+served on this machine alone.
 
 A path is resolved, including links, before anything of it is read. A path that then lies outside of
 the directory does not exist for the server. Only Ackproof's own pages are HTML. All other files are
@@ -10,7 +10,7 @@ in the reader's browser.
 import asyncio
 import os
 import signal
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote, unquote_to_bytes
@@ -22,7 +22,7 @@ from ackproof.harness.directory import CAMPAIGN_FILE, MATRIX_PAGE, is_running
 from ackproof.harness.report import index
 from ackproof.harness.report.live import server as live
 from ackproof.harness.report.live.document import EVENTS
-from ackproof.harness.report.live.server import ADDRESS, guarded
+from ackproof.harness.report.live.server import guard
 from ackproof.harness.report.live.source import RunSource
 from ackproof.harness.report.rendering import templates
 from ackproof.history.errors import HistoryError
@@ -58,29 +58,31 @@ ComparePage = Callable[[Path, Path, tuple[str, str]], str]
 ValueError, HistoryError or OSError for results that cannot be compared."""
 
 
-def application(root: Path, compare: ComparePage) -> web.Application:
-    """Return an application that serves the files of ``root``."""
+def application(root: Path, compare: ComparePage, hosts: Collection[str] = ()) -> web.Application:
+    """Return an application that serves the files of ``root``, to requests for this machine or one
+    of the ``hosts``."""
     served = _RequestHandler(root.resolve(strict=True), compare)
-    app = web.Application(middlewares=[guarded])
+    app = web.Application(middlewares=[guard(hosts)])
     app.on_response_prepare.append(_with_headers)
     app.router.add_get("/{path:.*}", served.get)
     return app
 
 
-async def serve(root: Path, port: int, tell: Callable[[str], None], compare: ComparePage) -> None:
-    """Serve ``root`` until SIGINT or SIGTERM. ``tell`` receives the URL as soon as it can be
-    opened. Port 0 takes a free one. Raises OSError if the port is taken."""
+async def serve(app: web.Application, address: str, port: int, tell: Callable[[str], None]) -> None:
+    """Serve an application until SIGINT or SIGTERM. ``tell`` receives the URL as soon as it can be
+    opened. Port 0 takes a free one. Raises OSError if the port is taken or the address is not this
+    machine's."""
     ended = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, ended.set)
-    runner = web.AppRunner(application(root, compare), access_log=None, shutdown_timeout=1)
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=1)
     await runner.setup()
     try:
-        site = web.TCPSite(runner, ADDRESS, port)
+        site = web.TCPSite(runner, address, port)
         await site.start()
         bound = runner.addresses[0][1]
-        tell(f"http://{ADDRESS}:{bound}/")
+        tell(f"http://{f'[{address}]' if ':' in address else address}:{bound}/")
         await ended.wait()
     finally:
         await runner.cleanup()

@@ -85,7 +85,8 @@ def write(directory: Path, made: MatrixDocument) -> None:
 
 
 def read(directory: Path) -> MatrixDocument | None:
-    """Return the document in a directory, or None if there is none. Raises NotResults."""
+    """Return the document in a directory, or None if there is none. Raises
+    ResultsDirectoryError."""
     file = directory / FILE
     try:
         content = json.loads(file.read_text(encoding="utf-8"))

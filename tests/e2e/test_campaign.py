@@ -130,7 +130,7 @@ def test_second_interruption_ends_a_campaign_at_once(ackproof) -> None:
 def test_ctrl_c_in_a_night(ackproof) -> None:
     """The campaign under way is healed, checked and cleaned up after; no other one begins."""
     seeds = ("--seed", "1", "--seed", "2")
-    night = ackproof.start("nightly", "small.yaml", *seeds)
+    night = ackproof.start("nightly", "small.yaml", *seeds, "--copy-to", "copies")
     ackproof.wait_for_output("isolate#1 verified")
     os.killpg(night.pid, signal.SIGINT)
     assert night.wait(PATIENCE_S) == 3
@@ -141,6 +141,8 @@ def test_ctrl_c_in_a_night(ackproof) -> None:
     (results,) = (ackproof.directory / "results").glob("small-*")
     assert (ackproof.directory / "results" / "latest").resolve() == results
     assert (results / "report.html").exists()
+    copy = ackproof.directory / "copies" / results.name
+    assert (copy / "report.html").read_bytes() == (results / "report.html").read_bytes()
     assert not (results / "scratch").exists()
     assert ackproof("clean").stdout == "nothing to remove\n"
 

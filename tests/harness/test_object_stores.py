@@ -1,12 +1,19 @@
 """Results that are in a store: what the commands make of their names."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
 from ackproof.harness.cli import cli
-from ackproof.harness.directory import CAMPAIGN_FILE, ResultsDirectoryError, named
+from ackproof.harness.directory import (
+    CAMPAIGN_FILE,
+    ResultsDirectoryError,
+    copy,
+    destination,
+    named,
+)
 from tests.support.fakes.s3_store import SECRET, Store, store
 
 
@@ -57,3 +64,26 @@ def test_a_command_says_so_and_ends_with_2(command: str, uri: str) -> None:
     assert result.exit_code == 2
     assert len(result.stderr.splitlines()) == 1
     assert "a:b" not in result.stderr
+
+
+def test_results_are_copied_into_a_store_once(there: Store, tmp_path: Path) -> None:
+    results = tmp_path / "quick-1"
+    (results / "runs" / "1").mkdir(parents=True)
+    (results / "report.html").write_text("the report")
+    (results / "runs" / "1" / "empty").touch()
+    nights = destination(there.uri("nights"))
+    assert str(copy(results, nights)) == there.uri("nights/quick-1")
+    copied = {"report.html": b"the report", "runs/1/empty": b""}
+    assert there.holds("nights/quick-1") == copied
+    (results / "report.html").write_text("another report")
+    with pytest.raises(FileExistsError, match="nights/quick-1 exists already"):
+        copy(results, nights)
+    assert there.holds("nights") == {f"quick-1/{name}": text for name, text in copied.items()}
+
+
+@pytest.mark.usefixtures("there")
+@pytest.mark.parametrize("uri", ["s3a://nobodys-bucket/nights", "ftp://host/nights"])
+def test_nightly_refuses_a_place_for_copies_that_cannot_be_written(uri: str) -> None:
+    result = CliRunner().invoke(cli, ["nightly", "--copy-to", uri])
+    assert (result.exit_code, len(result.stderr.splitlines())) == (2, 1)
+    assert "seeds:" not in result.stdout

@@ -184,6 +184,17 @@ def test_the_command_tells_its_url_and_ends_well(root: Path, number: signal.Sign
     assert (process.returncode, said) == (0, ("", ""))
 
 
+def test_results_are_served_on_another_address_under_the_names_that_were_given(root: Path) -> None:
+    options = ("--port", "0", "--address", "127.0.0.2", "--host", "Reports.example")
+    with serving(root, *options) as (_, url):
+        assert re.fullmatch(r"http://127\.0\.0\.2:\d+/", url)
+        for host in ("127.0.0.2", "reports.example", "localhost"):
+            with urlopen(Request(url, headers={"Host": host}), timeout=PATIENCE_S) as told:
+                assert told.status == 200
+        with pytest.raises(HTTPError, match="403"):
+            urlopen(Request(url, headers={"Host": "evil.example"}), timeout=PATIENCE_S)
+
+
 def test_single_campaign_can_be_served(root: Path) -> None:
     _, _, page = answer(root / "latest", "/")
     assert "Logs of run 1" in page

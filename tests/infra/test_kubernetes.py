@@ -114,6 +114,16 @@ def test_namespace_names_its_owner() -> None:
     assert metadata["labels"][manifests.MACHINE] == manifests.machine()
 
 
+def test_namespace_of_a_harness_in_a_pod_names_the_pod_and_goes_with_its_owner(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv(manifests.OWN_POD, "nights/nightly-1")
+    owner = {"kind": "ClusterRole", "name": "nightly"}
+    metadata = manifests.namespace("run", owner)["metadata"]
+    assert metadata["annotations"][manifests.POD] == "nights/nightly-1"
+    assert metadata["ownerReferences"] == [owner]
+
+
 def test_settings_come_from_the_environment(environment) -> None:
     environment(**{cluster.IMAGE: "i", cluster.CPU: "1", cluster.STORAGE_CLASS: "fast"})
     assert cluster.settings_from_environment(privileged=False) == PodSettings(

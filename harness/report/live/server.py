@@ -4,7 +4,7 @@ The process gets its listening sockets from ``ackproof run``, which has opened t
 entered the run's namespaces. It is sent SIGTERM when the run ends, however it ends. It then shows
 the end to the open pages, gives them a moment to fetch the report, and ends.
 
-All pages are served to this machine alone (:func:`guarded`), those of finished runs, too
+All pages are served under chosen names alone (:func:`guard`), those of finished runs, too
 (:mod:`harness.report.server`).
 """
 
@@ -14,13 +14,14 @@ import logging
 import signal
 import socket
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Collection, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from itertools import accumulate
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from aiohttp import hdrs, web
+from aiohttp.typedefs import Handler, Middleware
 from prometheus_client.core import (
     CounterMetricFamily,
     GaugeMetricFamily,
@@ -35,25 +36,29 @@ from ackproof.harness.report.axis.sends import BOUNDS_S, CellSends
 from ackproof.harness.report.live import document
 from ackproof.harness.report.live.source import RunSource, RunState
 
-# --- pages for this machine alone -----------------------------------------------------------------
+# --- pages for few readers ------------------------------------------------------------------------
 
 ADDRESS = "127.0.0.1"
 _OWN_NAMES = (ADDRESS, "localhost")
 
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
+def guard(names: Collection[str] = ()) -> Middleware:
+    """Return the middleware that refuses requests under other names than this machine's own and
+    ``names``, so that no page of another site can read results through a name of its own for this
+    address."""
+    served = {*_OWN_NAMES, *(name.lower() for name in names)}
 
-@web.middleware
-async def guarded(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Refuse requests under another name, so that no page of another site can read results through
-    a name of its own for this address."""
-    try:
-        named = urlsplit(f"//{request.host}").hostname
-    except ValueError:  # the host is not a name: "["
-        named = None
-    if named not in _OWN_NAMES:
-        raise web.HTTPForbidden(text="this page is served to this machine only\n")
-    return await handler(request)
+    @web.middleware
+    async def guarded(request: web.Request, handler: Handler) -> web.StreamResponse:
+        try:
+            named = urlsplit(f"//{request.host}").hostname
+        except ValueError:  # the host is not a name: "["
+            named = None
+        if named not in served:
+            raise web.HTTPForbidden(text="this page is served to this machine only\n")
+        return await handler(request)
+
+    return guarded
 
 
 # --- the pages of runs ----------------------------------------------------------------------------
@@ -165,7 +170,7 @@ async def serve(
     report = _Report(directory)
     async with AsyncExitStack() as until_the_end:
         if watched is not None:
-            app = web.Application(middlewares=[guarded])
+            app = web.Application(middlewares=[guard()])
             app.router.add_get("/", lambda _: page(directory))
             app.router.add_get(f"/{document.EVENTS}", feed.stream)
             app.router.add_get(f"/{document.REPORT}", report.get)

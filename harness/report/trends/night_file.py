@@ -49,8 +49,8 @@ class NightLine:
 
 
 def night(directory: Path) -> Night:
-    """Return the night of a results directory. Raises NotResults if the directory has no results,
-    was never checked, or was changed after the check."""
+    """Return the night of a results directory. Raises ResultsDirectoryError if the directory has no
+    results, was never checked, or was changed after the check."""
     found = existing(directory)
     try:
         document = verdict.read_document(found / verdict.FILE)

@@ -103,7 +103,8 @@ BASE = "ACKPROOF_DOCKER_BASE"
 PROJECT = Path(__file__).parents[4]
 REPOSITORY = "ackproof-node"
 _DOCKERFILE = "ackproof/infra/backends/docker/Dockerfile"
-_FILES = ("pyproject.toml", "constraints.txt", "ackproof/__init__.py", _DOCKERFILE)
+_FILES = ("pyproject.toml", "constraints.txt", _DOCKERFILE)
+_TOP = "ackproof/__init__.py"
 _ROOMS = tuple(
     f"ackproof/{room}" for room in ("broker", "history", "infra/agent", "plugins", "workloads")
 )
@@ -199,8 +200,14 @@ def _digest(base: str, files: Files) -> str:
 
 
 def sources(project: Path) -> Iterator[tuple[str, bytes]]:
-    """Yield the files of the image, name and content."""
-    found = [project / name for name in _FILES]
+    """Yield the files of the image, name and content. ``project`` must be a checkout."""
+    own = ((name, (project / name).read_bytes()) for name in _FILES)
+    yield from sorted([*own, *modules(project)])
+
+
+def modules(project: Path) -> Iterator[tuple[str, bytes]]:
+    """Yield the Python modules among the files of the image, which an installation also has."""
+    found = [project / _TOP]
     for room in _ROOMS:
         found += (project / room).rglob("*.py")
     for path in sorted(found):

@@ -13,7 +13,7 @@ from contextlib import ExitStack, closing
 
 from ackproof.infra.api.artifacts import Artifact
 from ackproof.infra.api.interface import Capability, InfraError, Node, Software
-from ackproof.infra.backends.docker.image import PROJECT, sources
+from ackproof.infra.backends.docker.image import PROJECT, modules
 from ackproof.infra.backends.kubernetes import manifests
 from ackproof.infra.backends.kubernetes.cluster import (
     RunNamespace,
@@ -228,11 +228,7 @@ def _check_reached(agent: AgentClient, address: str) -> None:
 def _check_sources(agent: AgentClient, image: str) -> None:
     """Raise InfraError unless the image has the sources of this Ackproof."""
     there = agent.ask("sums", timeout=_SUMMED_WITHIN_S, path=str(SOURCES), ending=_OF_PYTHON)
-    here = {
-        name: hashlib.sha256(content).hexdigest()
-        for name, content in sources(PROJECT)
-        if name.endswith(_OF_PYTHON)
-    }
+    here = {name: hashlib.sha256(content).hexdigest() for name, content in modules(PROJECT)}
     if there != here:
         differing = sorted(
             name for name in here.keys() | there.keys() if here.get(name) != there.get(name)

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 from ackproof.infra.api.interface import InfraError
 from ackproof.infra.backends.kubernetes.cluster import (
     ANSWERS_WITHIN_S,
+    Refusal,
     answered,
     connected,
     delete,
 )
-from ackproof.infra.backends.kubernetes.manifests import MACHINE, OWNER, machine
+from ackproof.infra.backends.kubernetes.manifests import ENDED, MACHINE, OWNER, POD, machine
 from ackproof.infra.machine.identity import ProcessIdentity
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ def leftovers(user: "ApiClient") -> list[tuple[str, str | None]]:
         found = CoreV1Api(user).list_namespace(
             label_selector=MACHINE, _request_timeout=ANSWERS_WITHIN_S
         )
-    return [(one.metadata.name, _holder(one)) for one in found.items]
+    return [(one.metadata.name, _holder(user, one)) for one in found.items]
 
 
 def clean_own(report: Callable[[str], None]) -> bool:
@@ -61,12 +62,29 @@ def clean_own(report: Callable[[str], None]) -> bool:
     return clean(lambda line: None if kept in line else report(line))
 
 
-def _holder(namespace: Any) -> str | None:
+def _holder(user: "ApiClient", namespace: Any) -> str | None:
     where = namespace.metadata.labels[MACHINE]
+    notes = namespace.metadata.annotations or {}
     if where != machine():
-        return f"it belongs to a run on {where}"
+        elsewhere = f"it belongs to a run on {where}"
+        return None if POD in notes and _has_ended(user, notes[POD]) else elsewhere
     try:
-        owner = ProcessIdentity(**json.loads(namespace.metadata.annotations[OWNER]))
+        owner = ProcessIdentity(**json.loads(notes[OWNER]))
     except (ValueError, TypeError, KeyError):
         return None  # then it cannot be known to be alive
     return f"its run is active (process {owner.pid})" if owner.lives() else None
+
+
+def _has_ended(user: "ApiClient", pod: str) -> bool:
+    """Return whether a pod, ``NAMESPACE/NAME``, is known to have ended, or to be gone."""
+    from kubernetes.client import CoreV1Api
+
+    where, _, name = pod.partition("/")
+    try:
+        with answered():
+            found = CoreV1Api(user).read_namespaced_pod(
+                name, where, _request_timeout=ANSWERS_WITHIN_S
+            )
+    except Refusal as refusal:
+        return refusal.status == 404
+    return found.status.phase in ENDED

@@ -27,6 +27,8 @@ STORAGE_CLASS = "ACKPROOF_KUBERNETES_STORAGE_CLASS"
 CPU = "ACKPROOF_KUBERNETES_CPU"
 MEMORY = "ACKPROOF_KUBERNETES_MEMORY"
 """The environment variables of the settings of pods."""
+OWNER_ROLE = "ACKPROOF_KUBERNETES_OWNER"
+"""The environment variable that names a ClusterRole with which the namespaces of runs go."""
 
 ANSWERS_WITHIN_S = 30.0
 """The time limit for one answer of the API server, in seconds."""
@@ -150,7 +152,7 @@ class RunNamespace:
         self._expires = 0.0
         with answered(f"cannot make the namespace {name}"):
             CoreV1Api(user).create_namespace(
-                manifests.namespace(name), _request_timeout=ANSWERS_WITHIN_S
+                manifests.namespace(name, _owner(user)), _request_timeout=ANSWERS_WITHIN_S
             )
         try:
             self._grant()
@@ -218,6 +220,25 @@ class RunNamespace:
             )
         configuration.api_key = {"authorization": f"Bearer {answer.status.token}"}
         self._expires = time.monotonic() + _TOKEN_S / 2
+
+
+def _owner(user: "ApiClient") -> dict[str, Any] | None:
+    """Return a reference to the ClusterRole that OWNER_ROLE names, or None without one."""
+    from kubernetes.client import RbacAuthorizationV1Api
+
+    name = os.environ.get(OWNER_ROLE)
+    if not name:
+        return None
+    with answered(f"cannot read the ClusterRole {name} of {OWNER_ROLE}"):
+        role = RbacAuthorizationV1Api(user).read_cluster_role(
+            name, _request_timeout=ANSWERS_WITHIN_S
+        )
+    return {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRole",
+        "name": name,
+        "uid": role.metadata.uid,
+    }
 
 
 def delete(user: "ApiClient", name: str) -> None:

@@ -31,6 +31,14 @@ OWNER = "ackproof.owner"
 MACHINE = "ackproof.machine"
 """The label of a namespace: the name of the owner's machine. Every namespace of a run has it."""
 
+POD = "ackproof.pod"
+"""The annotation of a namespace whose owner runs in a pod: ``NAMESPACE/NAME`` of that pod."""
+OWN_POD = "ACKPROOF_POD"
+"""The environment variable that says the same to the owner."""
+
+ENDED = ("Succeeded", "Failed")
+"""The phases of a pod whose containers have ended for good."""
+
 ACCOUNT = "harness"
 CONTAINER = "node"
 _RUN = "ackproof.run"
@@ -89,15 +97,21 @@ def machine() -> str:
     return re.sub(r"[^A-Za-z0-9._-]", "-", socket.gethostname())[:_LABEL_MAX].strip("._-")
 
 
-def namespace(name: str) -> Manifest:
-    """Return the namespace of a run of this process."""
+def namespace(name: str, owner: Manifest | None = None) -> Manifest:
+    """Return the namespace of a run of this process.
+
+    ``owner`` is a reference to an object of the cluster, with which the namespace goes, too.
+    """
+    pod = os.environ.get(OWN_POD)
+    identity = json.dumps(asdict(ProcessIdentity.of(os.getpid())))
     return {
         "apiVersion": "v1",
         "kind": "Namespace",
         "metadata": {
             "name": name,
             "labels": {MACHINE: machine(), _POD_SECURITY: _PRIVILEGED},
-            "annotations": {OWNER: json.dumps(asdict(ProcessIdentity.of(os.getpid())))},
+            "annotations": {OWNER: identity, **({POD: pod} if pod else {})},
+            "ownerReferences": [owner] if owner else [],
         },
     }
 

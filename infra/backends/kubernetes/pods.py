@@ -25,7 +25,12 @@ from websocket import WebSocket, WebSocketException, WebSocketTimeoutException
 from ackproof.infra.agent.wire import Wire
 from ackproof.infra.api.interface import InfraError
 from ackproof.infra.backends.kubernetes.cluster import ANSWERS_WITHIN_S, Refusal, answered
-from ackproof.infra.backends.kubernetes.manifests import AGENT_CONNECTION, CONTAINER, Manifest
+from ackproof.infra.backends.kubernetes.manifests import (
+    AGENT_CONNECTION,
+    CONTAINER,
+    ENDED,
+    Manifest,
+)
 from ackproof.infra.machine.waiting import wait_until
 
 T = TypeVar("T")
@@ -48,7 +53,6 @@ _HOPELESS = frozenset(
     }
 )
 """The reasons of a waiting container that time does not remove."""
-_ENDED = ("Succeeded", "Failed")
 _LOST = (OSError, EOFError, WebSocketException, ValueError)
 
 
@@ -128,7 +132,7 @@ class Pods:
     def last_words(self, name: str) -> str | None:
         """Return None while the container runs, and then the end of its output."""
         try:
-            if self.read(name).status.phase not in _ENDED:
+            if self.read(name).status.phase not in ENDED:
                 return None
             with answered():
                 output: str = self._core.read_namespaced_pod_log(
@@ -159,7 +163,7 @@ def _is_running(pod: Any) -> bool:
 
 def _has_failed(pod: Any, waited_s: float) -> bool:
     """Return whether a pod will not start, however long it is waited for."""
-    if pod.status.phase in _ENDED:
+    if pod.status.phase in ENDED:
         return True
     waiting = [one.state.waiting for one in pod.status.container_statuses or ()]
     if any(one is not None and one.reason in _HOPELESS for one in waiting):
