@@ -58,6 +58,8 @@ FROM system
 LABEL org.opencontainers.image.title=Ackproof org.opencontainers.image.licenses=Apache-2.0
 ENV PATH=/opt/ackproof/bin:$PATH
 COPY --from=installed /opt/ackproof /opt/ackproof
+# For containers that need no root, as those of deploy/helm: Java wants its user to have a name.
+RUN useradd --uid 10001 --home-dir /tmp --no-create-home --shell /usr/sbin/nologin ackproof
 WORKDIR /work
 ENTRYPOINT ["ackproof"]
 CMD ["--help"]

@@ -132,10 +132,12 @@ docker-tests:
 test-kubernetes: setup  ## the tests in pods, on the cluster of KUBECONFIG, else on one that is made here; as root
 	$(ENGINE) $(MAKE) --no-print-directory kubernetes-tests
 
-# The image of a cluster that KUBECONFIG names is in a registry, and ACKPROOF_KUBERNETES_IMAGE names it.
+# The images of a cluster that KUBECONFIG names are in a registry, and ACKPROOF_KUBERNETES_IMAGE and
+# ACKPROOF_TEST_HARNESS_IMAGE name them.
 kubernetes-tests: docker-base
 	image="$${ACKPROOF_KUBERNETES_IMAGE:-$$($(BIN)/python -m ackproof.infra.backends.docker.image node | tail -n 1)}" && \
-	IMAGE="$$image" ACKPROOF_KUBERNETES_IMAGE="$$image" \
+	harness="$${ACKPROOF_TEST_HARNESS_IMAGE:-$$($(BIN)/python -m ackproof.infra.backends.docker.image harness | tail -n 1)}" && \
+	IMAGE="$$image $$harness" ACKPROOF_KUBERNETES_IMAGE="$$image" ACKPROOF_TEST_HARNESS_IMAGE="$$harness" \
 		tests/tools/kubernetes/cluster.sh with $(BIN)/pytest -m kubernetes
 
 docker-image: docker-base  ## the image of a node; BASE=IMAGE makes it from that one

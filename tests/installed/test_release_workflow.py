@@ -56,6 +56,11 @@ def release(tmp_path: Path) -> Callable[..., tuple[Runner, list[str]]]:
     return released
 
 
+def test_chart_has_the_version_of_the_package() -> None:
+    chart = yaml.safe_load((PROJECT / "deploy/helm/ackproof/Chart.yaml").read_text())
+    assert (chart["version"], chart["appVersion"]) == (VERSION, VERSION)
+
+
 def test_release_of_a_tag_that_is_not_the_version_ends_at_once(release) -> None:
     runner, recorded = release("v9.9.9", Path(sys.executable).parent)
     assert runner.failed

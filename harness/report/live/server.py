@@ -55,7 +55,9 @@ def guard(names: Collection[str] = ()) -> Middleware:
         except ValueError:  # the host is not a name: "["
             named = None
         if named not in served:
-            raise web.HTTPForbidden(text="this page is served to this machine only\n")
+            raise web.HTTPForbidden(
+                text="not served under this name; ackproof serve --host adds one\n"
+            )
         return await handler(request)
 
     return guarded

@@ -7,7 +7,7 @@
 #   cluster.sh kubectl ARG...     kubectl of that version, on that cluster
 #   cluster.sh down               end it and remove all of it; the built programs stay
 #   cluster.sh with COMMAND...    run a command on the cluster that KUBECONFIG names, else on one that
-#                                 is started for it and removed after it, with the image IMAGE loaded
+#                                 is started for it and removed after it, with the images IMAGE loaded
 #
 # A node is a containerd and a kubelet in namespaces of their own (node.sh): when its first process
 # dies, all its pods die, as in a power failure. Needs root. Tried on Debian 12 with version 1 of
@@ -21,6 +21,7 @@ export KUBE=$programs/kube
 export STATE=${ACKPROOF_KUBERNETES_STATE:-/tmp/ackproof-kubernetes}
 export NODES_NET=10.66.0 PODS_NET=10.67
 HOST=$NODES_NET.254
+API_SERVICE=10.68.0.1  # the first address of the range of services
 BRIDGE=ackkube
 PASSING=(-i $BRIDGE -o $BRIDGE -j ACCEPT)
 ETCD=http://127.0.0.1:12379
@@ -102,7 +103,7 @@ END
     wait_for 60 etcd curl -sf $ETCD/health
     background apiserver "$KUBE" apiserver --etcd-servers=$ETCD \
         --bind-address=$HOST --advertise-address=$HOST --cert-dir="$STATE/pki" \
-        --service-cluster-ip-range=10.68.0.0/16 --token-auth-file="$STATE/tokens.csv" \
+        --service-cluster-ip-range=$API_SERVICE/16 --token-auth-file="$STATE/tokens.csv" \
         --service-account-issuer=https://kubernetes.default.svc \
         --service-account-key-file="$STATE/accounts.key" \
         --service-account-signing-key-file="$STATE/accounts.key" \
@@ -134,6 +135,13 @@ network() {  # network NODES: pods are reached from here by a route to each node
         ip -n "$BRIDGE$node" link set eth0 up
         ip -n "$BRIDGE$node" route add default via $HOST
         ip netns exec "$BRIDGE$node" sysctl -qw net.ipv4.ip_forward=1
+        # The one service that pods need: the API server, under the address that it tells them.
+        ip netns exec "$BRIDGE$node" nft -f - <<END
+table ip services {
+    chain in { type nat hook prerouting priority dstnat
+        ip daddr $API_SERVICE tcp dport 443 dnat to $HOST:6443; }
+}
+END
         ip route add "$PODS_NET.$node.0/24" via "$NODES_NET.$node"
     done
     for node in $(seq "$1"); do
@@ -264,7 +272,8 @@ with() {
         trap 'exit 130' INT
         trap 'exit 143' TERM
         up
-        [ -z "${IMAGE:-}" ] || load "$IMAGE"
+        local image
+        for image in ${IMAGE:-}; do load "$image"; done
         export KUBECONFIG=$STATE/kubeconfig
     fi
     "$@" 9>&-
