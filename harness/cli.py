@@ -66,6 +66,7 @@ Examples:
   ackproof export results/latest                print a history for Jepsen's own checker
   ackproof serve                                show results, reports and logs in a browser
   ackproof shrink results/latest                repeat a failure with fewer and shorter faults
+  ackproof why results/latest                   measure which change prevents a loss
   ackproof cluster up                           start a cluster that keeps running
   ackproof clean                                remove what a killed run left behind
   ackproof known-losses --runs 3                reproduce known losses of Apache Kafka
@@ -118,6 +119,7 @@ _COMMANDS = {
     "seal": {"seal": "Seal checked results, so that others can check them."},
     "serve": {"serve": "Show results, reports and logs in a browser."},
     "shrink": {"shrink": "Find the smallest campaign that still fails."},
+    "why": {"why": "Measure which change would have prevented a loss."},
     "trends": {"history": "Keep the figures of results from night to night."},
 }
 """The names of commands, by their module in :mod:`harness.commands`, each with its line in the list

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -194,3 +194,25 @@ class CachedRun:
             shutil.rmtree(self.directory, ignore_errors=True)
         children.check()
         return self.result is not None
+
+
+def carry_out_all(
+    runs: Iterable[tuple[str, CachedRun]], children: ChildProcesses, tell: Callable[[str], None]
+) -> bool:
+    """Carry out runs one after the other, each with its name, and return whether all came to a
+    verdict. At a request to stop it says how to continue. Raises DamagedResults.
+
+    ``tell`` receives a line for each run that is started, and for each without a verdict.
+    """
+    whole = True
+    try:
+        for name, one in runs:
+            if one.result is None:
+                tell(f"{name}: {one.directory}")
+            if not one.carry_out(children):
+                tell(f"{name}: no verdict: {last_words(one.output)} ({one.output})")
+                whole = False
+    except Interrupted:
+        tell("interrupted; run the command again to continue")
+        return False
+    return whole

@@ -8,10 +8,11 @@ import click
 
 from ackproof.config.suggestions import unknown
 from ackproof.harness import directory as places
+from ackproof.harness.commands import options
 from ackproof.harness.commands.errors import fail, reported_errors
 from ackproof.harness.exit_status import ExitStatus
 from ackproof.harness.known_losses import LossCounts, LossRuns, LossSystem, page, read, words
-from ackproof.harness.subprocesses import CachedRun, ChildProcesses, Interrupted, last_words
+from ackproof.harness.subprocesses import ChildProcesses, carry_out_all
 from ackproof.history.storage import write_text
 from ackproof.infra.systems import prepare
 
@@ -44,18 +45,7 @@ Examples:
     show_default=True,
     help="The file of stories; their campaigns are in the same directory.",
 )
-@click.option(
-    "--results",
-    type=click.Path(path_type=Path, file_okay=False),
-    default=Path("results/known-losses"),
-    show_default=True,
-    help="The directory for the results of all runs.",
-)
-@click.option(
-    "--out",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="The file for the page. [default: known-losses.md in the directory of the results]",
-)
+@options.kept_results(Path("results/known-losses"), "known-losses.md")
 @click.pass_context
 def known_losses(
     context: click.Context,
@@ -99,29 +89,16 @@ def _chosen(wanted: Sequence[str], known: Sequence[str]) -> Sequence[str]:
 
 def _carry_out(runs: LossRuns, names: Sequence[str], seeds: int) -> bool:
     """Carry out the planned runs, and return whether all came to a verdict."""
-    children = ChildProcesses()
-    children.install()
-    whole = True
     systems = (side.system for name in names for side in runs.stories[name].sides)
     for system in dict.fromkeys(systems):
         prepare(system, click.echo)
-    try:
-        for name, side, one in runs.planned(names, seeds):
-            whole &= _run(one, f"{name} on {side.name}, seed {one.seed}", children)
-    except Interrupted:
-        click.echo("interrupted; run the command again to continue")
-        return False
-    return whole
-
-
-def _run(one: CachedRun, name: str, children: ChildProcesses) -> bool:
-    known = one.result is not None
-    if not known:
-        click.echo(f"{name}: {one.directory}")
-    if one.carry_out(children):
-        return True
-    click.echo(f"{name}: no verdict: {last_words(one.output)} ({one.output})")
-    return False
+    children = ChildProcesses()
+    children.install()
+    planned = (
+        (f"{name} on {side.name}, seed {one.seed}", one)
+        for name, side, one in runs.planned(names, seeds)
+    )
+    return carry_out_all(planned, children, click.echo)
 
 
 def _tallies(runs: LossRuns, names: Sequence[str]) -> Iterator[tuple[str, LossSystem, LossCounts]]:

@@ -113,18 +113,7 @@ interrupted; 5 a file, Maven or a backend could not be used.
     metavar="DURATION",
     help="Begin the faults of each run within this time; `all`: as the campaign says.",
 )
-@click.option(
-    "--results",
-    type=click.Path(path_type=Path, file_okay=False),
-    default=Path("results/mutants"),
-    show_default=True,
-    help="Keep the results in this directory.",
-)
-@click.option(
-    "--out",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="Write the page to this file. [default: kafka-mutants.md in the directory of the results]",
-)
+@options.kept_results(Path("results/mutants"), "kafka-mutants.md")
 @click.pass_context
 def mutants(
     context: click.Context,

@@ -127,6 +127,30 @@ def metrics(least: int) -> Callable[[F], F]:
     return add
 
 
+def kept_results(directory: Path, page: str) -> Callable[[F], F]:
+    """Return the options ``--results``, the directory of runs that are kept, and ``--out``, the
+    file for a page of their results: None for ``page`` in that directory."""
+
+    def add(command: F) -> F:
+        out = click.option(
+            "--out",
+            type=click.Path(path_type=Path, dir_okay=False),
+            help=(
+                f"Write the page to this file. [default: {page} in the directory of the results]"
+            ),
+        )
+        results = click.option(
+            "--results",
+            type=click.Path(path_type=Path, file_okay=False),
+            default=directory,
+            show_default=True,
+            help="Keep the results of all runs in this directory.",
+        )
+        return results(out(command))
+
+    return add
+
+
 def campaign(name: str, default: str | None = None) -> Callable[[F], F]:
     """Return the argument for a campaign: its file or, if it is installed, its name. An unknown
     name is bad usage."""

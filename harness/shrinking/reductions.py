@@ -2,6 +2,7 @@
 clients, and a lower rate. Each candidate is a valid campaign file. Invalid ones are not tried.
 """
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
@@ -16,6 +17,7 @@ from ackproof.harness.campaign.model.campaign import Campaign
 from ackproof.harness.campaign.model.values import FLAT_OUT, format_ms, holds_for, parse_ms
 from ackproof.harness.campaign.model.workload import WorkloadSpec
 from ackproof.harness.shrinking.search import Reduction
+from ackproof.history.cell import Cell, as_text
 
 Content = dict[str, Any]
 
@@ -177,6 +179,28 @@ def _with_values(path: Sequence[str], values: Sequence[Any]) -> Callable[[Conten
             section[key] = [entry for entry in section[key] if is_left(entry["where"])]
 
     return change
+
+
+def single_cell(document: Content, cells: Sequence[Cell], cell: Cell) -> Content:
+    """Return a campaign with only one of its cells, without expectations. The cell keeps its topic,
+    whatever changes later. Faults that aim at the topics of other cells aim at its topic
+    instead."""
+    found = deepcopy(document)
+    name = cell.topic.removeprefix(found["cells"].get("prefix", ""))
+    for path, values in _swept(found["cells"], ("cells",)):
+        setting = ".".join(path[1:])
+        chosen = [one for one in values if as_text(one) == as_text(cell.settings[setting])]
+        _set(*path, value=chosen[0])(found)
+    found["cells"].update({"name": [{"where": {}, "name": name}], "exclude": []})
+    found["expect"] = []
+    others = sorted((one.topic for one in cells if one.topic != cell.topic), key=len, reverse=True)
+    if others:
+        named = re.compile(rf"(?<![\w.-])(?:{'|'.join(map(re.escape, others))})(?![\w.-])")
+        for fault in found["faults"]:
+            for key in {"target", "topic"} & fault.keys():
+                if isinstance(fault[key], str):
+                    fault[key] = named.sub(cell.topic, fault[key])
+    return found
 
 
 _NO_VALUES = ("name", "exclude")

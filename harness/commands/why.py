@@ -1,0 +1,153 @@
+"""``ackproof why``: what would have prevented a loss."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import click
+
+from ackproof.config.suggestions import unknown
+from ackproof.harness import directory as places
+from ackproof.harness.campaign import validation
+from ackproof.harness.commands.errors import fail, reported_errors
+from ackproof.harness.exit_status import ExitStatus
+from ackproof.harness.shrinking.counterfactuals import (
+    NoCounterfactual,
+    Question,
+    Variant,
+    in_words,
+    lossy_cell,
+    read_document,
+    variants,
+    write,
+)
+from ackproof.harness.shrinking.judge import DIRECTORY as SHRUNK
+from ackproof.harness.shrinking.judge import SMALLEST, NothingToShrink
+from ackproof.harness.shrinking.recorded import as_recorded
+from ackproof.harness.shrinking.reductions import Candidate
+from ackproof.harness.subprocesses import ChildProcesses, carry_out_all
+from ackproof.infra.systems import prepare
+
+_RUNS = 6
+"""The least number of runs with which a change can be shown to matter beside seven others, if it
+prevents a loss that otherwise comes back every time."""
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  ackproof why results/latest                    each change six times
+  ackproof why results/latest --list             which changes apply, and nothing else
+  ackproof why results/latest --change acks=all --runs 10
+  ackproof why results/latest --runs 0           the page alone, of what was run
+""",
+)
+@click.argument("directory", metavar="DIR", type=click.Path(path_type=Path))
+@click.option("--list", "listing", is_flag=True, help="List the changes, and do nothing else.")
+@click.option(
+    "--runs",
+    type=click.IntRange(min=0),
+    default=_RUNS,
+    show_default=True,
+    help="Run the campaign N times as it was, and N times with each change.",
+)
+@click.option("--cell", help="Examine the loss of this cell. Default: the first that is a failure.")
+@click.option(
+    "--change",
+    "wanted",
+    multiple=True,
+    help="Try only this change, as --list names it. May be given several times.",
+)
+@click.pass_context
+def why(
+    context: click.Context,
+    directory: Path,
+    listing: bool,
+    runs: int,
+    cell: str | None,
+    wanted: tuple[str, ...],
+) -> None:
+    """Measure what would have prevented a loss: run the campaign of DIR again as it was, and with
+    one thing changed each.
+
+    The changes are settings, eligible leader replicas, another client library, and each fault left
+    out. The campaign is DIR/shrink/smallest.yaml if `ackproof shrink` made it, or else the recorded
+    run, in both cases with the cell that lost records alone. The result is DIR/why.md and
+    DIR/why.json.
+
+    Results are kept: after Ctrl-C, the next call goes on with the rest. Exits with 0 when all runs
+    came to a verdict and the loss came back, else with 3.
+    """
+    status = ExitStatus.HELD
+    with reported_errors():
+        found = places.existing(directory)
+        try:
+            question = _question(found, cell)
+        except (NoCounterfactual, NothingToShrink) as nothing:
+            fail(f"{found}: {nothing}", ExitStatus.USAGE)
+        question = replace(question, variants=_chosen(wanted, question.variants))
+        if listing:
+            for line in question.described:
+                click.echo(line)
+            return
+        places.require_writable(found)
+        finished = not runs or _carry_out(question, runs)
+        answer = question.answer
+        page = write(answer, found)
+        for one in (answer.base, *answer.changes):
+            inconclusive = f", {one.inconclusive} inconclusive" if one.inconclusive else ""
+            click.echo(f"{one.name}: lost records in {in_words(one)}{inconclusive}")
+        click.echo(answer.conclusion)
+        click.echo(str(page))
+        if not finished or not answer.base.lost:
+            status = ExitStatus.INCONCLUSIVE
+    context.exit(status)
+
+
+def _question(directory: Path, cell: str | None) -> Question:
+    result = read_document(directory)
+    if result is None:
+        fail(f"{directory} was not checked; run ackproof check {directory}", ExitStatus.USAGE)
+    number, name = lossy_cell(result, cell)
+    smallest = directory / SHRUNK / SMALLEST
+    if smallest.is_file():
+        origin = f"The campaign is {SHRUNK}/{SMALLEST}."
+        campaign = validation.check(smallest, meant=True).campaign
+    else:
+        origin = f"The campaign is run {number} as it was recorded, with this cell alone."
+        campaign = validation.check(directory / places.CAMPAIGN_FILE, meant=True).campaign
+        history = directory / "runs" / str(number) / "history"
+        campaign = as_recorded(campaign, number, history)
+    found, left = variants(Candidate.of(campaign), name)
+    return Question(
+        results=directory,
+        campaign=campaign.name,
+        seed=campaign.seed or 0,
+        origin=origin,
+        cell=name,
+        variants=found,
+        left=left,
+    )
+
+
+def _chosen(wanted: Sequence[str], known: Sequence[Variant]) -> Sequence[Variant]:
+    changes = {one.name: one for one in known[1:]}
+    for name in wanted:
+        if name not in changes:
+            fail(f"{unknown('change', name, list(changes))}; see --list", ExitStatus.USAGE)
+    return known if not wanted else [known[0], *(changes[name] for name in dict.fromkeys(wanted))]
+
+
+def _carry_out(question: Question, runs: int) -> bool:
+    """Carry out the runs, and return whether all came to a verdict."""
+    for system in dict.fromkeys(one.system for one in question.variants):
+        prepare(system, click.echo)
+    children = ChildProcesses()
+    children.install()
+    total = runs * len(question.variants)
+    planned = question.planned(runs)
+    named = (
+        (f"{place} of {total}: {variant.name}", one)
+        for place, (variant, one) in enumerate(planned, start=1)
+    )
+    return carry_out_all(named, children, click.echo)

@@ -1,0 +1,590 @@
+"""Counterfactual root causes: a campaign that lost records, run again several times as it was, and
+as often with one thing changed each.
+
+The changes are derived from the campaign. A change that it already has, that its system does not
+know, or that could have no effect is left out, with the reason. Everything is in ``why/`` of the
+results: for each change its campaign file, and the results of its runs. Runs are kept, so that work
+that was ended continues where it was.
+
+A run is one trial, whatever number of records it lost. Runs that are inconclusive are no trials.
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+
+from ackproof.config.documents import Document
+from ackproof.harness.campaign import validation
+from ackproof.harness.campaign.model.cells import expand
+from ackproof.harness.known_losses import LossCounts, tally
+from ackproof.harness.report import chance, verdict
+from ackproof.harness.report.document import VerdictDocument
+from ackproof.harness.shrinking.reductions import Candidate, Content, single_cell
+from ackproof.harness.subprocesses import CachedRun
+from ackproof.history.cell import LIBRARIES, Cell
+from ackproof.history.messages import printable
+from ackproof.history.storage import write_text
+from ackproof.infra.clients.programs import client_of
+from ackproof.infra.systems import parse
+from ackproof.infra.systems.kafka.product import KafkaBuild
+
+DIRECTORY = "why"
+PAGE, DOCUMENT = "why.md", "why.json"
+VERSION = 1
+"""The version of the schema of :data:`DOCUMENT`."""
+
+AS_IT_WAS = "as it was"
+ELIGIBLE = "kafka:4.1.1"
+"""The release for the change to eligible leader replicas. New clusters of 4.1 and later have them
+by default (KIP-966)."""
+
+_ELIGIBLE_SINCE = (4, 1)
+FAULTS_MAX = 8
+"""The most faults of which each is left out in turn."""
+
+SHOWS = ("lost",)
+
+# --- changes --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Variant:
+    """A campaign with one thing changed.
+
+    Attributes:
+        name: The change, as ``acks=all``; :data:`AS_IT_WAS` without one.
+        text: The campaign file.
+        system: The system under test, as in the file.
+    """
+
+    name: str
+    text: str
+    system: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeftOut:
+    """A change that is not tried, and the reason."""
+
+    name: str
+    reason: str
+
+
+class NoCounterfactual(ValueError):
+    """A result without a loss, or whose campaign cannot be run for one cell."""
+
+
+def read_document(directory: Path) -> VerdictDocument | None:
+    """Return the verdict of results, or None if they were not checked. Raises DamagedResults."""
+    try:
+        return verdict.read_document(directory / verdict.FILE)
+    except FileNotFoundError:
+        return None
+
+
+def lossy_cell(result: VerdictDocument, name: str | None) -> tuple[int, str]:
+    """Return the run and the name of the cell whose loss is examined: the one of that name, or the
+    first that broke a guarantee by it, or else the first that lost records.
+
+    Raises NoCounterfactual.
+    """
+    lossy = [cell for cell in result.cells if cell.lost and name in (None, cell.cell)]
+    if not lossy:
+        known = sorted({cell.cell for cell in result.cells if cell.lost})
+        hint = f"; cells that lost records: {', '.join(known)}" if known else ""
+        where = "no cell" if name is None else f"the cell {name} does not exist or no run of it"
+        raise NoCounterfactual(f"{where} lost a record{hint}")
+    chosen = min(lossy, key=lambda cell: not cell.promises_no_loss)
+    return chosen.run, chosen.cell
+
+
+def variants(candidate: Candidate, name: str) -> tuple[Sequence[Variant], Sequence[LeftOut]]:
+    """Return the campaign for one cell as it was, then its changes, and what was left out.
+
+    Args:
+        candidate: The campaign.
+        name: The cell. If the campaign has only one, it is that one.
+
+    Raises NoCounterfactual if no valid campaign with that cell alone can be made.
+    """
+    cells = expand(candidate.campaign.cells)
+    cell = next((one for one in cells if one.name == name), cells[0])
+    if cell.name != name and len(cells) > 1:
+        raise NoCounterfactual(f"the campaign has no cell {name}")
+    document = single_cell(candidate.document, cells, cell)
+    base = _valid(document)
+    if not isinstance(base, str):
+        raise NoCounterfactual(
+            f"the campaign cannot be run for the cell {name} alone: {'; '.join(base)}; "
+            "ackproof shrink makes a campaign of one cell"
+        )
+    system = document["cluster"]["system"]
+    found = [Variant(name=AS_IT_WAS, text=base, system=system)]
+    left = []
+    for change in _changes(document, cell):
+        if isinstance(change, LeftOut):
+            left.append(change)
+            continue
+        text = _valid(change.document)
+        if isinstance(text, str):
+            system = change.document["cluster"]["system"]
+            found.append(Variant(name=change.name, text=text, system=system))
+        else:
+            left.append(LeftOut(name=change.name, reason=f"not valid here: {'; '.join(text)}"))
+    return found, left
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Change:
+    name: str
+    document: Content
+
+
+def _valid(document: Content) -> str | Sequence[str]:
+    """Return the text of a campaign file, or the problems that it has."""
+    try:
+        found = validation.judged(Document(path=Path("campaign"), content=document), meant=True)
+    except validation.CampaignRefused as refused:
+        return [printable(str(refused)).replace("\n", " ")]
+    return found.campaign.to_yaml()
+
+
+def _changes(document: Content, cell: Cell) -> Iterator[_Change | LeftOut]:
+    with_cell = partial(_with_cell, document)
+    yield from _of_acks(cell, with_cell)
+    name = "unclean.leader.election.enable=false"
+    if cell.unclean_leader_election:
+        yield _Change(name=name, document=with_cell({"unclean.leader.election.enable": False}))
+    else:
+        yield LeftOut(name=name, reason=_ALREADY)
+    if cell.flushes_every_record:
+        yield LeftOut(name="flush.messages=1", reason=_ALREADY)
+    else:
+        topic = {**document["cells"].get("topic", {}), "flush.messages": 1}
+        yield _Change(name="flush.messages=1", document=with_cell({"topic": topic}))
+    yield _idempotent(cell, with_cell)
+    yield _eligible(document)
+    yield _another_client(cell, with_cell)
+    yield from _without_faults(document)
+
+
+_ALREADY = "already so"
+_WithCell = Callable[[Mapping[str, Any]], Content]
+
+
+def _with_cell(document: Content, settings: Mapping[str, Any]) -> Content:
+    return {**document, "cells": {**document["cells"], **settings}}
+
+
+def _of_acks(cell: Cell, with_cell: _WithCell) -> Iterator[_Change | LeftOut]:
+    """Yield acks=all and a higher min.insync.replicas, each alone and, if neither has an effect
+    without the other, together."""
+    waits, least = cell.acks == "all", cell.min_insync_replicas
+    if waits:
+        yield LeftOut(name="acks=all", reason=_ALREADY)
+    else:
+        yield _Change(name="acks=all", document=with_cell({"acks": "all"}))
+    more = f"min.insync.replicas={least + 1}"
+    if least + 1 > cell.replication_factor:
+        yield LeftOut(name=more, reason="more than there are replicas")
+    elif waits:
+        yield _Change(name=more, document=with_cell({"min.insync.replicas": least + 1}))
+    else:
+        yield LeftOut(name=more, reason="has an effect only with acks=all")
+        if least == 1:
+            settings = {"acks": "all", "min.insync.replicas": least + 1}
+            yield _Change(name=f"acks=all and {more}", document=with_cell(settings))
+
+
+def _idempotent(cell: Cell, with_cell: _WithCell) -> _Change | LeftOut:
+    name = "enable.idempotence=true"
+    if cell.enable_idempotence:
+        return LeftOut(name=name, reason=_ALREADY)
+    if cell.acks != "all":
+        return LeftOut(name=name, reason="needs acks=all")
+    return _Change(name=name, document=with_cell({"enable.idempotence": True}))
+
+
+def _eligible(document: Content) -> _Change | LeftOut:
+    name = "eligible leader replicas"
+    build = parse(document["cluster"]["system"])
+    if not isinstance(build, KafkaBuild):
+        return LeftOut(name=name, reason=f"{build.text} has no release that is known to have them")
+    if not build.is_before(_ELIGIBLE_SINCE):
+        return LeftOut(name=name, reason=f"{build.text} has them by default in a new cluster")
+    cluster = {key: of for key, of in document["cluster"].items() if key != "metadata.quorum"}
+    cluster["system"] = ELIGIBLE
+    return _Change(name=f"{name} ({ELIGIBLE})", document={**document, "cluster": cluster})
+
+
+def _another_client(cell: Cell, with_cell: _WithCell) -> _Change | LeftOut:
+    """Return a change to the first other client library that can be started here."""
+    missing = []
+    for library in LIBRARIES:
+        if library == cell.client:
+            continue
+        why = client_of(library).missing() if library in _PROGRAMS else None
+        if why is None:
+            return _Change(name=f"client={library}", document=with_cell({"client": library}))
+        missing.append(f"{library}: {why}")
+    return LeftOut(name="another client library", reason="; ".join(missing))
+
+
+_PROGRAMS = LIBRARIES[1:]
+"""The libraries that are programs of their own, which may be missing."""
+
+
+def _without_faults(document: Content) -> Iterator[_Change | LeftOut]:
+    faults = document["faults"]
+    if len(faults) > FAULTS_MAX:
+        yield LeftOut(
+            name="without one fault",
+            reason=f"{len(faults)} faults are more than {FAULTS_MAX}; run ackproof shrink first",
+        )
+        return
+    for place, fault in enumerate(faults):
+        what = fault.get("fault") or fault.get("story")
+        target = fault.get("target") or fault.get("topic") or "any"
+        yield _Change(
+            name=f"without fault {place + 1}, {what} on {target}",
+            document={**document, "faults": [*faults[:place], *faults[place + 1 :]]},
+        )
+
+
+# --- runs -----------------------------------------------------------------------------------------
+
+_CAMPAIGN = "campaign.yaml"
+_DIGEST = 8
+
+
+def _place(variant: Variant, results: Path) -> Path:
+    """Return the directory of a variant. A changed campaign has another one, because former runs
+    say nothing about it."""
+    name = re.sub(r"[^A-Za-z0-9.]+", "-", variant.name).strip("-")[:60]
+    digest = hashlib.sha256(variant.text.encode()).hexdigest()[:_DIGEST]
+    return results / DIRECTORY / f"{name}-{digest}"
+
+
+# --- odds -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Odds:
+    """The runs of a variant.
+
+    Attributes:
+        lost: The number of runs that lost records.
+        runs: The number of conclusive runs, with those.
+        inconclusive: The number of inconclusive runs, which are not counted.
+        p99_ms: The median over the runs of the time within which 99 % of the acks came, in
+            milliseconds; None if it is unknown.
+        chance: The probability of a difference as large as that from the campaign as it was by
+            chance alone; None if it was not tested.
+        differs: Whether the difference is more than chance, with all changes together; None
+            without a test.
+        rank: 1 for the best changes. A change has a higher rank than another only if its interval
+            is wholly above. None for a change that is not shown to lose less.
+    """
+
+    name: str
+    lost: int
+    runs: int
+    inconclusive: int
+    p99_ms: float | None = None
+    chance: float | None = None
+    differs: bool | None = None
+    rank: int | None = None
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """Return the 95 % interval of the probability of a loss (Clopper and Pearson), or None
+        without a conclusive run."""
+        return chance.bounds(self.lost, self.runs) if self.runs else None
+
+
+def odds(name: str, runs: Sequence[CachedRun]) -> Odds:
+    """Return the odds of a variant. Raises DamagedResults."""
+    counts: LossCounts = tally(runs, SHOWS)
+    waits = [
+        cell.ack_latency.p99_ms
+        for one in runs
+        if (result := one.result) is not None
+        for cell in result.cells
+        if cell.ack_latency is not None and cell.ack_latency.p99_ms is not None
+    ]
+    return Odds(
+        name=name,
+        lost=counts.seen,
+        runs=counts.runs,
+        inconclusive=counts.inconclusive,
+        p99_ms=median(waits) if waits else None,
+    )
+
+
+def compared(base: Odds, changes: Sequence[Odds]) -> list[Odds]:
+    """Return the changes with their tests against the campaign as it was, the best first.
+
+    Those that are shown to lose less come first, in the order of their ranks. The others stay in
+    their order. There is no test if so few runs could not show any difference.
+    """
+    testable = [one for one in changes if one.runs and base.runs]
+    threshold = chance.DOUBT / max(len(testable), 1)
+    tests = {
+        one.name: _chance(base, one, threshold)
+        for one in testable
+        if chance.attainable(base.runs, one.runs) <= threshold
+    }
+    noted = dict(zip(tests, chance.noteworthy(list(tests.values())), strict=True))
+    tested = [
+        replace(one, chance=tests.get(one.name), differs=noted.get(one.name)) for one in changes
+    ]
+    better = [one for one in tested if one.differs and _share(one) < _share(base)]
+    ranked = [
+        replace(one, rank=1 + sum(_is_below(other, one) for other in better)) for one in better
+    ]
+    ranked.sort(key=lambda one: (one.rank, _share(one)))
+    shown = {one.name for one in ranked}
+    return [*ranked, *(one for one in tested if one.name not in shown)]
+
+
+def runs_needed(changes: int) -> int:
+    """Return the number of runs of each variant with which any of so many changes could be shown to
+    matter."""
+    return chance.units_needed(max(changes, 1))
+
+
+def _share(one: Odds) -> float:
+    return one.lost / one.runs
+
+
+def _is_below(one: Odds, other: Odds) -> bool:
+    low, high = one.interval, other.interval
+    return low is not None and high is not None and low[1] < high[0]
+
+
+def _chance(base: Odds, one: Odds, threshold: float) -> float:
+    def distance(first: chance.Array, second: chance.Array) -> chance.Array:
+        return np.asarray(first[:, 0] / base.runs - second[:, 0] / one.runs)
+
+    return chance.permuted(_trials(base), _trials(one), distance, threshold)
+
+
+def _trials(one: Odds) -> chance.Array:
+    return np.array([[1.0]] * one.lost + [[0.0]] * (one.runs - one.lost))
+
+
+# --- the question and its answer ------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """The question why records were lost.
+
+    Attributes:
+        results: The directory of the results with the loss.
+        campaign: The name of the campaign.
+        seed: The seed of all runs. The faults have the seeds of the recorded ones.
+        origin: The origin of the campaign that is run, in words.
+        cell: The cell whose loss is examined.
+        variants: The campaign as it was, then its changes.
+        left: The changes that are not tried.
+    """
+
+    results: Path
+    campaign: str
+    seed: int
+    origin: str
+    cell: str
+    variants: Sequence[Variant]
+    left: Sequence[LeftOut]
+
+    @property
+    def described(self) -> Iterator[str]:
+        """Yield a line for each variant, and for each change that is not tried."""
+        yield from (one.name for one in self.variants)
+        yield from (f"not tried: {one.name}: {one.reason}" for one in self.left)
+
+    def planned(self, runs: int) -> Iterator[tuple[Variant, CachedRun]]:
+        """Write the campaign file of each variant, and yield so many runs of each. All variants
+        come with their first run first, so that each soon has a result. Raises OSError."""
+        for variant in self.variants:
+            place = _place(variant, self.results)
+            place.mkdir(parents=True, exist_ok=True)
+            write_text(place / _CAMPAIGN, variant.text)
+        for number in range(1, runs + 1):
+            for variant in self.variants:
+                yield variant, self._run(variant, number)
+
+    @property
+    def answer(self) -> "Answer":
+        """Return the answer of all runs so far. Raises DamagedResults."""
+        base, *changes = (odds(one.name, self._runs(one)) for one in self.variants)
+        return Answer(
+            campaign=self.campaign,
+            origin=self.origin,
+            cell=self.cell,
+            base=base,
+            changes=compared(base, changes),
+            left=self.left,
+        )
+
+    def _runs(self, variant: Variant) -> list[CachedRun]:
+        paths = _place(variant, self.results).glob("run-*")
+        numbers = (path.name.removeprefix("run-") for path in paths)
+        return [
+            self._run(variant, number)
+            for number in sorted(map(int, filter(str.isdecimal, numbers)))
+        ]
+
+    def _run(self, variant: Variant, number: int) -> CachedRun:
+        place = _place(variant, self.results)
+        return CachedRun(
+            file=place / _CAMPAIGN,
+            system=variant.system,
+            seed=self.seed,
+            directory=place / f"run-{number}",
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """The answer to why records were lost.
+
+    Attributes:
+        campaign: The name of the campaign.
+        origin: The origin of the campaign that was run, in words.
+        cell: The cell whose loss is examined.
+        base: The odds of the campaign as it was.
+        changes: Those of each change, the best first.
+        left: The changes that were not tried.
+    """
+
+    campaign: str
+    origin: str
+    cell: str
+    base: Odds
+    changes: Sequence[Odds]
+    left: Sequence[LeftOut]
+
+    @property
+    def conclusion(self) -> str:
+        """Return what the runs show, in one or two sentences."""
+        base, best = self.base, [one.name for one in self.changes if one.rank == 1]
+        if not base.runs:
+            return "No run of the campaign as it was is conclusive, so nothing is compared with it."
+        if not base.lost:
+            return (
+                f"The loss did not come back in {base.runs} runs of the campaign as it was, so "
+                "they say nothing about its cause."
+            )
+        if best:
+            which = "The change that reduces" if len(best) == 1 else "The changes that reduce"
+            order = "" if len(best) == 1 else " Their order is not shown: their intervals overlap."
+            return f"{which} the loss most: {'; '.join(best)}.{order}"
+        needed = runs_needed(len(self.changes))
+        fewest = min((one.runs for one in (base, *self.changes)), default=0)
+        if fewest < needed:
+            return (
+                f"No change is shown to prevent the loss. With {len(self.changes)} changes, fewer "
+                f"than {needed} conclusive runs of each cannot show any difference beyond chance."
+            )
+        return "No change is shown to prevent the loss."
+
+    @property
+    def as_document(self) -> dict[str, Any]:
+        """Return the content of ``why.json``."""
+        return {
+            "version": VERSION,
+            "campaign": self.campaign,
+            "origin": self.origin,
+            "cell": self.cell,
+            "conclusion": self.conclusion,
+            "as_it_was": _entry(self.base),
+            "changes": [_entry(one) for one in self.changes],
+            "left_out": [asdict(one) for one in self.left],
+            "runs_needed": runs_needed(len(self.changes)),
+        }
+
+    def page(self) -> str:
+        """Return the page as Markdown."""
+        rows = "".join(self._row(one) for one in (self.base, *self.changes))
+        left = "".join(f"- {_text(one.name)}: {_text(one.reason)}\n" for one in self.left)
+        not_tried = f"\n## Changes that were not tried\n\n{left}" if left else ""
+        return (
+            f"# Why {_text(self.campaign)} lost records in {_text(self.cell)}\n\n"
+            f"{_text(self.conclusion)}\n\n{_HEADINGS}{rows}\n"
+            f"{_text(self.origin)} {_MEANINGS}\n{not_tried}"
+        )
+
+    def _row(self, one: Odds) -> str:
+        cells = (
+            "" if one.rank is None else str(one.rank),
+            _text(one.name),
+            in_words(one),
+            "" if one is self.base else _against(one),
+            self.latency(one),
+            str(one.inconclusive),
+        )
+        return f"| {' | '.join(cells)} |\n"
+
+    def latency(self, one: Odds) -> str:
+        """Return the time of acks in words, and how it differs from that of the base."""
+        if one.p99_ms is None:
+            return "unknown"
+        told = f"{one.p99_ms:.3g} ms"
+        if one is self.base or not self.base.p99_ms:
+            return told
+        return f"{told} ({100 * (one.p99_ms - self.base.p99_ms) / self.base.p99_ms:+.0f} %)"
+
+
+_HEADINGS = """\
+| rank | change | lost records in | against as it was | 99 % of acks within | inconclusive |
+| --- | --- | --- | --- | --- | --- |
+"""
+_MEANINGS = """\
+*k of n*: k of n conclusive runs lost acknowledged records; in brackets the 95 % interval of that \
+probability (Clopper and Pearson). A test compares each change with the campaign as it was \
+(permutation test, corrected for all changes by Holm). Only changes that are shown to lose less \
+have a rank, and changes share a rank if their intervals overlap. The times of acks are medians of \
+the runs, without a test."""
+
+
+def in_words(one: Odds) -> str:
+    """Return the odds in words: ``0 of 10 (0 to 31 %)``."""
+    if one.interval is None:
+        return "no conclusive run"
+    low, high = (100 * end for end in one.interval)
+    return f"{one.lost} of {one.runs} ({low:.0f} to {high:.0f} %)"
+
+
+def _against(one: Odds) -> str:
+    if one.chance is None:
+        return "too few runs for a test"
+    word = "fewer" if one.rank is not None else "more" if one.differs else "not shown to differ"
+    return f"{word}, p = {one.chance:.2g}"
+
+
+def _entry(one: Odds) -> dict[str, Any]:
+    low, high = one.interval or (None, None)
+    return {**asdict(one), "low": low, "high": high}
+
+
+def _text(words: str) -> str:
+    """Return a text that does not end its cell of a table and is no markup."""
+    return re.sub(r"([|<>&*_`\[\]\\])", r"\\\1", printable(words))
+
+
+def write(answer: Answer, results: Path) -> Path:
+    """Write the page and the document into the directory of the results, and return the path of
+    the page. Raises OSError."""
+    write_text(results / DOCUMENT, json.dumps(answer.as_document, indent=2) + "\n")
+    write_text(results / PAGE, answer.page())
+    return results / PAGE

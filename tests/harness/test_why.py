@@ -1,0 +1,342 @@
+"""``ackproof why``: which changes are tried, what is kept, and what so many runs show."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from click.testing import CliRunner, Result
+
+from ackproof.checkers.verdict import CampaignResult, Latency, RunResult, Verdict
+from ackproof.harness.campaign.validation import load
+from ackproof.harness.cli import cli
+from ackproof.harness.report import verdict
+from ackproof.harness.shrinking.counterfactuals import (
+    AS_IT_WAS,
+    DOCUMENT,
+    PAGE,
+    Answer,
+    NoCounterfactual,
+    Odds,
+    Question,
+    Variant,
+    compared,
+    lossy_cell,
+    odds,
+    runs_needed,
+    variants,
+)
+from ackproof.harness.shrinking.reductions import Candidate
+from ackproof.harness.subprocesses import CachedRun
+from tests.support.builders.results import cell_result, guarantee
+
+DESIGN: Mapping[str, Any] = {
+    "name": "by-design",
+    "seed": 3,
+    "cluster": {"system": "bundled", "brokers": 3},
+    "cells": {
+        "acks": ["1", "all"],
+        "min.insync.replicas": 1,
+        "replication.factor": 3,
+        "partitions": 1,
+    },
+    "workload": {"kind": "produce", "rate": 100, "record.bytes": 100},
+    "faults": [
+        {"fault": "kill", "target": "leader(acks-all-minisr-1, 0)", "hold": "2s"},
+        {"fault": "isolate", "target": "leader(acks-1-minisr-1, 0)", "hold": "9s"},
+    ],
+}
+
+
+def candidate(tmp_path: Path, **changes: Any) -> Candidate:
+    file = tmp_path / "campaign.yaml"
+    file.write_text(yaml.safe_dump({**DESIGN, **changes}), encoding="utf-8")
+    return Candidate.of(load(file))
+
+
+def tried(tmp_path: Path, cell: str = "acks-1.minisr-1", **changes: Any) -> dict[str, Variant]:
+    found, _ = variants(candidate(tmp_path, **changes), cell)
+    return {one.name: one for one in found}
+
+
+def left(tmp_path: Path, cell: str = "acks-1.minisr-1", **changes: Any) -> dict[str, str]:
+    _, found = variants(candidate(tmp_path, **changes), cell)
+    return {one.name: one.reason for one in found}
+
+
+# --- changes --------------------------------------------------------------------------------------
+
+
+def test_changes_follow_from_the_campaign(tmp_path: Path) -> None:
+    names = list(tried(tmp_path))
+    assert names[0] == AS_IT_WAS
+    assert {
+        "acks=all",
+        "acks=all and min.insync.replicas=2",
+        "flush.messages=1",
+        "without fault 1, kill on leader(acks-1-minisr-1, 0)",
+        "without fault 2, isolate on leader(acks-1-minisr-1, 0)",
+    } <= set(names)
+    reasons = left(tmp_path)
+    assert reasons["unclean.leader.election.enable=false"] == "already so"
+    assert reasons["min.insync.replicas=2"] == "has an effect only with acks=all"
+    assert reasons["enable.idempotence=true"] == "needs acks=all"
+    assert "bundled" in reasons["eligible leader replicas"]
+
+
+def test_each_change_keeps_the_topic_of_the_cell(tmp_path: Path) -> None:
+    for one in tried(tmp_path).values():
+        document = yaml.safe_load(one.text)
+        assert document["cells"]["name"] == [{"where": {}, "name": "acks-1-minisr-1"}]
+        assert {fault["target"] for fault in document["faults"]} == {"leader(acks-1-minisr-1, 0)"}
+    changed = yaml.safe_load(tried(tmp_path)["acks=all"].text)
+    assert (changed["cells"]["acks"], changed["expect"]) == ("all", [])
+
+
+def test_cell_with_acks_all_gets_a_higher_floor_and_idempotence(tmp_path: Path) -> None:
+    names = tried(tmp_path, "acks-all.minisr-1")
+    assert {"min.insync.replicas=2", "enable.idempotence=true"} <= set(names)
+    assert left(tmp_path, "acks-all.minisr-1")["acks=all"] == "already so"
+
+
+def test_unclean_election_is_switched_off(tmp_path: Path) -> None:
+    cells = {**DESIGN["cells"], "unclean.leader.election.enable": True}
+    one = tried(tmp_path, cells=cells)["unclean.leader.election.enable=false"]
+    assert yaml.safe_load(one.text)["cells"]["unclean.leader.election.enable"] is False
+
+
+def test_older_kafka_gets_a_release_with_eligible_leader_replicas(tmp_path: Path) -> None:
+    old = {"system": "kafka:3.9.1", "brokers": 3}
+    assert tried(tmp_path, cluster=old)["eligible leader replicas (kafka:4.1.1)"].system == (
+        "kafka:4.1.1"
+    )
+    new = {"system": "kafka:4.1.1", "brokers": 3}
+    assert "by default" in left(tmp_path, cluster=new)["eligible leader replicas"]
+
+
+def test_many_faults_are_not_left_out_one_by_one(tmp_path: Path) -> None:
+    assert "ackproof shrink" in left(tmp_path, faults=DESIGN["faults"] * 5)["without one fault"]
+
+
+def test_unknown_cell_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(NoCounterfactual, match="no cell acks-0"):
+        variants(candidate(tmp_path), "acks-0")
+
+
+# --- odds -----------------------------------------------------------------------------------------
+
+
+def of(name: str, lost: int, runs: int, p99_ms: float | None = None) -> Odds:
+    return Odds(name=name, lost=lost, runs=runs, inconclusive=0, p99_ms=p99_ms)
+
+
+def test_change_that_prevents_the_loss_is_ranked_first() -> None:
+    found = compared(of(AS_IT_WAS, 10, 10), [of("a", 9, 10), of("b", 0, 10), of("c", 10, 10)])
+    assert [(one.name, one.rank, one.differs) for one in found] == [
+        ("b", 1, True),
+        ("a", None, False),
+        ("c", None, False),
+    ]
+
+
+def test_overlapping_changes_share_a_rank() -> None:
+    found = compared(
+        of(AS_IT_WAS, 40, 40), [of("much", 20, 40), of("some", 1, 40), of("all", 0, 40)]
+    )
+    assert [(one.name, one.rank) for one in found] == [("all", 1), ("some", 1), ("much", 3)]
+
+
+def test_too_few_runs_rank_nothing_and_say_so() -> None:
+    changes = compared(of(AS_IT_WAS, 2, 2), [of("a", 0, 2), of("b", 2, 2)])
+    assert [(one.chance, one.rank) for one in changes] == [(None, None)] * 2
+    answer = answer_of(of(AS_IT_WAS, 2, 2), *changes)
+    assert f"fewer than {runs_needed(2)} conclusive runs" in answer.conclusion
+    assert "| a | 0 of 2 (0 to 84 %) | too few runs for a test |" in answer.page()
+
+
+def test_loss_that_did_not_come_back_says_nothing_about_its_cause() -> None:
+    base = of(AS_IT_WAS, 0, 10)
+    answer = answer_of(base, *compared(base, [of("a", 0, 10)]))
+    assert "did not come back in 10 runs" in answer.conclusion
+
+
+def answer_of(base: Odds, *changes: Odds) -> Answer:
+    return Answer(
+        campaign="c", origin="As recorded.", cell="x", base=base, changes=changes, left=()
+    )
+
+
+def test_cost_of_a_change_is_beside_its_odds() -> None:
+    base = of(AS_IT_WAS, 10, 10, 50.0)
+    answer = answer_of(base, *compared(base, [of("acks=all", 0, 10, 52.0)]))
+    assert "| 1 | acks=all | 0 of 10 (0 to 31 %) | fewer, p = " in answer.page()
+    assert "| 52 ms (+4 %) | 0 |" in answer.page()
+    assert answer.conclusion == "The change that reduces the loss most: acks=all."
+
+
+# --- runs -----------------------------------------------------------------------------------------
+
+
+LATENCY = Latency(records=9, since_due=False, p50_ms=1, p90_ms=2, p99_ms=8, p999_ms=9, longest_ms=9)
+
+
+def was_run(directory: Path, lost: int, found: Verdict = Verdict.NOT_GUARANTEED) -> None:
+    directory.mkdir(parents=True)
+    cell = cell_result("x", found, lost=lost, ack_latency=LATENCY)
+    run = RunResult(number=1, clock_bound_ns=0, infrastructure_failed=False)
+    told = CampaignResult(
+        verdict=found, cells=(cell,), anomalies={"lost": lost}, findings=(), runs=(run,)
+    )
+    verdict.write(directory, verdict.to_document({"name": "c", "seed": 1}, told))
+
+
+def test_runs_are_counted_and_inconclusive_ones_are_not(tmp_path: Path) -> None:
+    runs = [
+        CachedRun(file=tmp_path / "c", system="bundled", seed=1, directory=tmp_path / str(number))
+        for number in range(4)
+    ]
+    was_run(runs[0].directory, 5)
+    was_run(runs[1].directory, 0)
+    was_run(runs[2].directory, 0, Verdict.INCONCLUSIVE)
+    found = odds("a", runs)
+    assert (found.lost, found.runs, found.inconclusive, found.p99_ms) == (1, 2, 1, 8)
+
+
+def variant(name: str, text: str) -> Variant:
+    return Variant(name=name, text=text, system="bundled")
+
+
+def test_kept_runs_belong_to_their_campaign_alone(tmp_path: Path) -> None:
+    question = Question(
+        results=tmp_path,
+        campaign="c",
+        seed=1,
+        origin="As recorded.",
+        cell="x",
+        variants=[variant(AS_IT_WAS, "a"), variant("acks=all", "b")],
+        left=(),
+    )
+    planned = list(question.planned(2))
+    assert [variant.name for variant, _ in planned] == [AS_IT_WAS, "acks=all"] * 2
+    was_run(planned[0][1].directory, 5)
+    assert (question.answer.base.lost, question.answer.base.runs) == (1, 1)
+    other = replace(question, variants=[variant(AS_IT_WAS, "other"), question.variants[1]])
+    assert other.answer.base.runs == 0
+
+
+# --- the command ----------------------------------------------------------------------------------
+
+
+def results(directory: Path, lost: int) -> Path:
+    """Write results whose shrunk campaign exists, so that no history is needed."""
+    directory.mkdir()
+    smallest = directory / "shrink" / "smallest.yaml"
+    smallest.parent.mkdir()
+    smallest.write_text(yaml.safe_dump(dict(DESIGN)), encoding="utf-8")
+    (directory / "campaign.yaml").write_text(smallest.read_text(), encoding="utf-8")
+    cell = cell_result(
+        "acks-1.minisr-1",
+        Verdict.NOT_GUARANTEED,
+        lost=lost,
+        guarantees=[guarantee(promised=False)],
+    )
+    run = RunResult(number=1, clock_bound_ns=0, infrastructure_failed=False)
+    told = CampaignResult(
+        verdict=Verdict.NOT_GUARANTEED,
+        cells=(cell,),
+        anomalies={"lost": lost},
+        findings=(),
+        runs=(run,),
+    )
+    verdict.write(directory, verdict.to_document(dict(DESIGN), told))
+    return directory
+
+
+def why(*arguments: str) -> Result:
+    return CliRunner().invoke(cli, ["why", *arguments])
+
+
+def test_list_names_changes_and_untried_ones(tmp_path: Path) -> None:
+    found = why(str(results(tmp_path / "r", 5)), "--list")
+    assert found.exit_code == 0, found.output
+    assert "acks=all\n" in found.output
+    assert "not tried: unclean.leader.election.enable=false: already so" in found.output
+
+
+def test_page_shows_all_existing_runs(tmp_path: Path) -> None:
+    directory = results(tmp_path / "r", 5)
+    found = why(str(directory), "--runs", "0", "--change", "acks=all")
+    assert found.exit_code == 3, found.output
+    document = json.loads((directory / DOCUMENT).read_text())
+    assert [one["name"] for one in document["changes"]] == ["acks=all"]
+    assert (document["as_it_was"]["runs"], document["as_it_was"]["low"]) == (0, None)
+    assert "no conclusive run" in (directory / PAGE).read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--change", "acks=al"), "acks=all"),
+        (("--cell", "acks-0"), "cells that lost records: acks-1.minisr-1"),
+    ],
+)
+def test_unknown_change_or_cell_is_bad_usage(
+    tmp_path: Path, arguments: tuple[str, ...], said: str
+) -> None:
+    found = why(str(results(tmp_path / "r", 5)), *arguments)
+    assert found.exit_code == 2
+    assert said in found.output
+
+
+def test_result_without_a_loss_is_bad_usage(tmp_path: Path) -> None:
+    found = why(str(results(tmp_path / "r", 0)))
+    assert found.exit_code == 2
+    assert "no cell lost a record" in found.output
+
+
+def test_guaranteed_loss_comes_before_one_that_settings_permit(tmp_path: Path) -> None:
+    document = verdict.read_document(results(tmp_path / "r", 5) / "verdict.json")
+    (permitted,) = document.cells
+    promised = permitted.model_copy(
+        update={
+            "cell": "promised",
+            "guarantees": tuple(
+                one.model_copy(update={"promised": True}) for one in permitted.guarantees
+            ),
+        }
+    )
+    both = document.model_copy(update={"cells": (permitted, promised)})
+    assert lossy_cell(both, None) == (1, "promised")
+    assert lossy_cell(both, permitted.cell) == (1, permitted.cell)
+
+
+@pytest.mark.long
+@pytest.mark.e2e
+def test_loss_by_design_is_prevented_by_acks_all(tmp_path: Path) -> None:
+    """Isolate the leader of a topic with acks=1 on the bundled broker, and ask why."""
+    file = tmp_path / "by-design.yaml"
+    campaign = {
+        **DESIGN,
+        "cluster": {
+            "system": "bundled",
+            "brokers": 3,
+            "properties": {
+                "zookeeper.session.timeout.ms": 3000,
+                "replica.lag.time.max.ms": 4000,
+            },
+        },
+        "cells": {**DESIGN["cells"], "acks": "1", "min.insync.replicas": 1},
+        "faults": [DESIGN["faults"][1]],
+    }
+    file.write_text(yaml.safe_dump(campaign), encoding="utf-8")
+    directory = tmp_path / "results"
+    CliRunner().invoke(cli, ["run", str(file), "--out", str(directory), "--yes"])
+    change = "acks=all and min.insync.replicas=2"
+    found = why(str(directory), "--runs", "2", "--change", change)
+    document = json.loads((directory / DOCUMENT).read_text())
+    assert document["as_it_was"]["lost"] > 0, found.output
+    assert document["changes"][0]["lost"] == 0, found.output
+    assert "too few runs" in (directory / PAGE).read_text()
