@@ -15,7 +15,7 @@ from ackproof.harness.campaign.model.external import described
 from ackproof.harness.campaign.plan.context import CampaignTimings
 from ackproof.harness.campaign.plan.needs import faults_of
 from ackproof.harness.campaign.plan.runs import RunPlan
-from ackproof.harness.campaign.problems.external import ENDING, IN_FORCE
+from ackproof.harness.campaign.problems.external import ENDING, FROM_ALL, IN_FORCE
 from ackproof.harness.exit_status import ConfirmationNeeded
 from ackproof.infra.api.interface import (
     Backend,
@@ -32,14 +32,12 @@ from ackproof.infra.systems.external.description import (
     DescribedCluster,
     DescribedControllers,
     by_agent,
-    server_name,
 )
 from ackproof.infra.systems.external.journal import FILE
 from ackproof.infra.systems.external.probes import CLEANUP, SurveyedCluster, survey
 from ackproof.infra.systems.external.reachability import why_silent, why_unreadable
 from ackproof.infra.systems.external.system import ExternalSystem, metadata_of
 from ackproof.infra.systems.product import KAFKA
-from ackproof.nemesis.network.cuts import ISOLATE, MINORITY
 
 KEPT: Mapping[str, str] = {
     "retention.ms": "-1",
@@ -49,8 +47,6 @@ KEPT: Mapping[str, str] = {
 as lost."""
 _METADATA_WITHIN_S = 30.0
 _RELEASE = "cluster.external.controllers.release"
-_FROM_ALL = frozenset({ISOLATE.name, MINORITY.name})
-"""Faults that cut brokers off from all other servers."""
 _STATE = "XDG_STATE_HOME"
 _SESSIONS = ("broker.session.timeout.ms", "zookeeper.session.timeout.ms")
 
@@ -105,11 +101,12 @@ def doings(cluster: ClusterSpec) -> Iterator[str]:
         voters = described.controllers.voters.values()
         yield f"reads the metadata log from {', '.join(f'{host}:{port}' for host, port in voters)}"
         yield from _connecting(described.controllers)
-    for broker, handle in sorted(described.handles.items()):
+    for number, handle in sorted(described.handles.items()):
+        name = described.name_of(number)
         for action in sorted(handle.actions):
-            yield f"{server_name(broker)}, to {action}: {handle.words(action)}"
-        for action in sorted(by_agent(handle)) if described.agent else ():
-            yield f"{server_name(broker)}, to {action}: a signal by the agent"
+            yield f"{name}, to {action}: {handle.words(action)}"
+        for action in sorted(by_agent(handle)) if described.has_agent(number) else ():
+            yield f"{name}, to {action}: a signal by the agent"
     for name, host in sorted(described.hosts.items()):
         login = host.login
         yield (
@@ -270,7 +267,7 @@ def _still_connected(campaign: Campaign, found: SurveyedCluster) -> Iterator[Pro
     """Yield each fault that would cut brokers off from all other servers, but leave them connected
     with the servers that keep the metadata."""
     for index, entry in enumerate(campaign.faults if found.keepers_apart else ()):
-        for fault in _FROM_ALL & set(faults_of(entry)):
+        for fault in FROM_ALL & set(faults_of(entry)):
             reason = (
                 f"{fault} cuts brokers off from all servers, but this cluster's metadata is kept "
                 "by servers that are no brokers, and have no agent; use cut, halves or bridge, "

@@ -122,6 +122,8 @@ class Members:
         added: Brokers that a fault has added. No target names them, and only that fault uses them.
         next_id: The lowest unused ``broker.id``; None: the one after ``brokers``.
         racks: The rack of each broker that is known to be in one.
+        controller_ids: The ``node.id`` of each of KRaft's controllers that is no broker; empty if
+            they are those of the harness's own, behind :data:`infra.api.metadata.CONTROLLER_IDS`.
     """
 
     brokers: tuple[str, ...]
@@ -133,6 +135,7 @@ class Members:
     added: tuple[str, ...] = ()
     next_id: int | None = None
     racks: Mapping[str, str] = field(default_factory=dict)
+    controller_ids: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def servers(self) -> tuple[str, ...]:
@@ -156,8 +159,10 @@ class Members:
     @property
     def by_id(self) -> Mapping[int, str]:
         """The servers of a view, by their ids in it."""
-        apart = self.zookeepers if self.kraft and not self.combined else ()
         brokers = {_number(name): name for name in (*self.brokers, *self.added)}
+        if self.kraft and self.controller_ids:
+            return brokers | {number: name for name, number in self.controller_ids.items()}
+        apart = self.zookeepers if self.kraft and not self.combined else ()
         return brokers | dict(enumerate(apart, start=CONTROLLER_IDS + 1))
 
 
@@ -197,8 +202,9 @@ class Cluster:
     @property
     def members(self) -> Members:
         running = [client for client in self.workload() if client.runs]
+        brokers = tuple(server.name for server in self.system.brokers)
         return Members(
-            brokers=tuple(server.name for server in self.system.brokers),
+            brokers=brokers,
             zookeepers=tuple(server.name for server in self.system.zookeepers),
             clients=tuple(node.name for node in self.clients),
             workload={client.name: client.node for client in running},
@@ -207,6 +213,11 @@ class Cluster:
             added=tuple(server.name for server in self.system.added.there),
             next_id=self.system.added.next_id,
             racks=self.racks,
+            controller_ids={
+                keeper.name: keeper.id
+                for keeper in self.system.zookeepers
+                if keeper.distant is not None and keeper.name not in brokers
+            },
         )
 
     def server(self, name: str) -> Server:

@@ -23,8 +23,10 @@ from ackproof.nemesis.proofs import (
     of_client,
     of_process,
     of_session,
+    sessions_at_stake,
     sessions_before,
     struck,
+    takes_the_quorum,
     targeted,
     unless,
 )
@@ -209,7 +211,7 @@ def _killed(
     return look
 
 
-# --- brokers that were not deployed here ----------------------------------------------------------
+# --- servers that were not deployed here ----------------------------------------------------------
 #
 # It is seen whether they accept connections, whether they answer, and whether the cluster counts
 # them in. No observation here shows how a process ended.
@@ -234,25 +236,31 @@ def looks_at_external_fault(injection: Injection, *, in_full: bool) -> Iterator[
         yield _refuses(injection, kind)
     if ProcessStop in kinds:
         yield _silent(injection)
-    if in_full:
-        yield proofs.expired(injection, targeted(injection, injection.cluster.members.brokers))
+    members = injection.cluster.members
+    if in_full and members.zookeepers and takes_the_quorum(injection):
+        yield proofs.zookeeper_silent(injection)
+    elif in_full:
+        yield proofs.expired(injection, targeted(injection, members.brokers))
 
 
 def looks_at_external_recovery(injection: Injection) -> Iterator[Look]:
-    """Yield the looks that show that the brokers answer and that the cluster counts them in.
+    """Yield the looks that show that the servers answer and that the cluster counts them in.
 
-    The brokers are asked themselves. No look shows which process a registration belongs to, but a
+    The servers are asked themselves. No look shows which process a registration belongs to, but a
     broker without one would not answer.
     """
-    brokers = targeted(injection, injection.cluster.members.brokers)
     yield lambda: observe(
         "answers",
-        brokers,
+        injection.target.servers,
         lambda name: _answers(injection.cluster, name),
         lambda name: of_process(injection, name),
     )
+    yield proofs.serving(injection, targeted(injection, injection.cluster.members.zookeepers))
     yield of_brokers(
-        injection, "counted in", brokers, lambda view, n: (n in view.brokers, n in view.brokers)
+        injection,
+        "counted in",
+        sessions_at_stake(injection),
+        lambda view, n: (n in view.brokers, n in view.brokers),
     )
 
 

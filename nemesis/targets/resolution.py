@@ -16,7 +16,6 @@ from typing import TypeVar
 
 from ackproof.infra.api.capabilities import AdminTimeout, LogDirectory, OrderRefused
 from ackproof.infra.api.interface import ClusterView, PartitionView, ViewUnavailable
-from ackproof.infra.api.metadata import CONTROLLER_IDS
 from ackproof.nemesis.interface import (
     BY_PARTITION,
     Aim,
@@ -386,9 +385,10 @@ def planned_view(members: Members, topics: Mapping[str, tuple[Iterable[int], int
     gives for each topic its partition numbers and its count of replicas.
     """
     brokers = [number for number, name in members.by_id.items() if name in members.brokers]
+    keepers = [number for number, name in members.by_id.items() if name in members.zookeepers]
     return ClusterView(
         brokers=dict.fromkeys(brokers, 0),
-        controller=CONTROLLER_IDS + 1 if members.kraft and not members.combined else brokers[0],
+        controller=next(iter(keepers), brokers[0]),
         controller_epoch=1,
         partitions={
             (topic, number): _planned(topic, number, replicas, brokers)

@@ -24,6 +24,7 @@ pytestmark = [
 
 CELLS = {"acks": "all", "min.insync.replicas": 2, "partitions": 2}
 AROUND = {"warmup": "2s", "gap": "1s", "tail": "2s", "order": "listed", "settle": "1m"}
+USAGE = 2
 LIMITS = {"fault": "5m", "ready": "5m", "recover": "5m", "teardown": "2m"}
 
 
@@ -40,9 +41,15 @@ def on_kafka(ackproof, tmp_path):
     return ackproof
 
 
-def vary(ackproof, cluster, *faults):
+def vary(ackproof, cluster, *faults, **further):
     sections = {"cells": CELLS, "schedule": AROUND, "limits": LIMITS, "evidence": {"acked.min": 50}}
-    ackproof.vary({**sections, "cluster": cluster, "faults": list(faults)})
+    ackproof.vary({**sections, "cluster": cluster, "faults": list(faults), **further})
+
+
+def verdict(on_kafka):
+    result = on_kafka("run", "small.yaml", "--out", "results", "--yes")
+    assert result.returncode == 0, result.stdout + result.stderr
+    return json.loads((on_kafka.directory / "results" / "verdict.json").read_text())
 
 
 def states(kafka: KafkaOnHosts) -> list[str]:
@@ -59,9 +66,7 @@ def test_faults_beside_brokers_are_proven_and_leave_nothing(kafka: KafkaOnHosts,
         {"fault": "disk-full", "target": "broker-1", "hold": "10s"},
     )
     before = states(kafka)
-    result = on_kafka("run", "small.yaml", "--out", "results", "--yes")
-    assert result.returncode == 0, result.stdout + result.stderr
-    document = json.loads((on_kafka.directory / "results" / "verdict.json").read_text())
+    document = verdict(on_kafka)
     assert [fault["proven"] for fault in document["faults"]] == [True] * 4
     assert document["cells"][0]["verdict"] == "pass"
     journal = (on_kafka.directory / "results" / "runs" / "1" / "external.jsonl").read_text()
@@ -69,6 +74,66 @@ def test_faults_beside_brokers_are_proven_and_leave_nothing(kafka: KafkaOnHosts,
     assert [one is None for one in attached] == [False, True]
     assert states(kafka) == before
     assert kafka.topics() == set()
+
+
+def test_controllers_and_racks_are_targets(kafka: KafkaOnHosts, on_kafka) -> None:
+    known = {"controllers": {"quorum.voters": kafka.voters}, "racks": {"a": [1, 3], "b": [2]}}
+    vary(
+        on_kafka,
+        kafka.section(**known),
+        {"fault": "kill", "target": "controller", "hold": "12s"},
+        {"fault": "isolate", "target": "controller", "hold": "12s"},
+        {"fault": "pause", "target": "majority(quorum)", "hold": "12s"},
+        {"story": "zone-cut-off", "rack": "b"},
+    )
+    document = verdict(on_kafka)
+    assert [fault["proven"] for fault in document["faults"]] == [True] * 4
+    assert document["cells"][0]["verdict"] == "pass"
+    assert kafka.topics() == set()
+
+
+def test_rack_that_the_cluster_does_not_have_is_refused(kafka: KafkaOnHosts, on_kafka) -> None:
+    vary(on_kafka, kafka.section(racks={"a": [1, 2], "b": [3]}))
+    result = on_kafka("run", "small.yaml", "--out", "results", "--yes")
+    assert result.returncode == USAGE
+    assert "racks.a: says 1, 2, but this rack has the brokers 1, 3 on the cluster" in result.stderr
+
+
+def test_ordered_unclean_election_is_proven(kafka: KafkaOnHosts, on_kafka) -> None:
+    cells = {"acks": "all", "min.insync.replicas": 1, "replication.factor": 2, "partitions": 1}
+    vary(
+        on_kafka,
+        kafka.section(controllers={"quorum.voters": kafka.voters}),
+        {"story": "administrator-elects-uncleanly", "topic": "acks-all-minisr-1"},
+        cells=cells,
+    )
+    document = verdict(on_kafka)
+    assert [fault["fault"] for fault in document["faults"]] == ["cut", "kill", "elect-unclean"]
+    assert [fault["proven"] for fault in document["faults"]] == [True] * 3
+    assert document["cells"][0]["verdict"] == "not-guaranteed"
+
+
+def test_topics_that_forget_are_judged(kafka: KafkaOnHosts, on_kafka) -> None:
+    topic = {
+        "cleanup.policy": ["delete", "compact"],
+        "retention.ms": 20_000,
+        "segment.ms": 5_000,
+        "min.cleanable.dirty.ratio": 0.01,
+        "min.compaction.lag.ms": 15_000,
+    }
+    vary(
+        on_kafka,
+        kafka.section(),
+        {"fault": "kill", "target": "leader(any, any)", "at": "40s", "hold": "10s"},
+        cells={**CELLS, "topic": topic},
+        workload={"rate": 100, "keys": 20, "readers": 1},
+        schedule={**AROUND, "tail": "20s"},
+    )
+    cells = verdict(on_kafka)["cells"]
+    assert [cell["verdict"] for cell in cells] == ["pass"] * 2
+    assert all(cell["forgotten"] > 0 for cell in cells)
+    held = [{one["name"]: one["held"] for one in cell["guarantees"]} for cell in cells]
+    assert [one["kept-until-retention"] for one in held] == [True, None]
 
 
 def test_faults_of_a_killed_run_are_undone_by_clean(kafka: KafkaOnHosts, on_kafka) -> None:
@@ -110,7 +175,8 @@ def test_host_undoes_faults_when_its_lease_ends(kafka: KafkaOnHosts) -> None:
     with kafka.hosts.logged_in(0) as connection:
         brought = bring_agent(connection, DIRECTORY, installs=False)
         base = str(brought.base)
-        brought.agent.ask("acquire", base=base, run="r", holder="test", lease_s=5.0, env={})
+        claim = {"run": "r", "holder": "test", "lease_s": 5.0, "env": {}, "ended_by": "clean"}
+        brought.agent.ask("acquire", base=base, **claim)
         argv = [*brought.program, "connect", f"{base}/run/agent.sock"]
         agent = AgentClient("host", SshChannels(connection, argv, at_once=1))
         agent.ask("impair", addresses=[kafka.hosts.addresses[1]], impairment=CUT._asdict())

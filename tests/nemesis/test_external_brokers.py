@@ -55,6 +55,24 @@ def test_server_that_continues_to_serve_was_not_affected(
     assert proof.observations["missing"] == {CLAIMS[name]: ["broker-1"]}
 
 
+def test_quorum_that_stops_is_silent_and_all_brokers_come_back(
+    nemesis: Nemesis, outside: dict[str, FromOutside]
+) -> None:
+    for keeper in nemesis.memory.system.zookeepers:
+        keeper.distant = FromOutside(keeper)
+    entry = nemesis.strike("kill", "quorum")
+    proof = nemesis.bitten(entry)
+    assert proof.proven, proof.observations
+    assert proof.observations["refuses connections"] == {"zookeeper-1": "refuses"}
+    assert "registration expired" not in proof.observations
+    assert not nemesis.healed(entry).proven
+    nemesis.executor.heal(entry)
+    healed = nemesis.healed(entry)
+    assert healed.proven, healed.observations
+    assert healed.observations["answers"] == {"zookeeper-1": "answers"}
+    assert healed.observations["counted in"] == dict.fromkeys(outside, True)
+
+
 def test_server_that_was_already_down_was_not_killed(
     nemesis: Nemesis, outside: dict[str, FromOutside]
 ) -> None:

@@ -265,7 +265,9 @@ def test_a_host_that_dies_in_the_middle(inventory, hosts) -> None:
 
 def test_a_host_has_one_run_at_a_time(backend, inventory) -> None:
     backend(0).node("a")
-    with pytest.raises(InfraError, match=r"the host is in use by .*@.*last active \d s ago"):
+    with pytest.raises(
+        InfraError, match=r"the host is in use by .*@.*last active \d s ago.*--inventory FILE --all"
+    ):
         SshBackend(load(inventory(0)), ["a"])
 
 
@@ -277,7 +279,8 @@ def run_agent(connection: Connection, brought: DeliveredAgent) -> AgentClient:
 
 def acquire(brought: DeliveredAgent, lease_s: float) -> str:
     base = str(brought.base)
-    brought.agent.ask("acquire", base=base, run="r", holder="test", lease_s=lease_s, env={})
+    claim = {"run": "r", "holder": "test", "lease_s": lease_s, "env": {}, "ended_by": "clean"}
+    brought.agent.ask("acquire", base=base, **claim)
     return base
 
 

@@ -24,6 +24,7 @@ from ackproof.infra.systems.external.description import (
     BrokerControl,
     DescribedCluster,
     DescribedControllers,
+    controller_name,
     server_name,
 )
 from ackproof.infra.systems.security import PROBE
@@ -220,12 +221,14 @@ class ExternalSpec(Section):
         Annotated[
             str,
             PatternDescription(
-                r"^broker-[0-9]{1,9}$", "broker-ID with its broker.id, such as broker-1"
+                r"^(broker|controller)-[0-9]{1,9}$",
+                "broker-ID with its broker.id, such as broker-1, or controller-ID with its node.id",
             ),
         ],
         HandSpec,
     ] = {}
-    """How to stop and start each broker, by `broker-` and `broker.id`: all or none."""
+    """How to stop and start each broker, by `broker-` and `broker.id`: all or none; also
+    controllers apart, by `controller-` and `node.id`."""
 
     @model_validator(mode="after")
     def _one_control(self) -> Self:
@@ -239,9 +242,30 @@ def ids(spec: ExternalSpec, brokers: int) -> tuple[int, ...]:
     if spec.broker_ids is not None:
         return spec.broker_ids
     if spec.servers:
-        return tuple(sorted(int(name.rpartition("-")[2]) for name in spec.servers))
+        return tuple(sorted(map(_number, filter(is_broker, spec.servers))))
     first = 1 if spec.kubernetes is None else 0
     return tuple(range(first, first + brokers))
+
+
+def is_broker(server: str) -> bool:
+    """Return whether a key of ``servers`` names a broker, and not a controller."""
+    return server == server_name(_number(server))
+
+
+def _number(server: str) -> int:
+    return int(server.rpartition("-")[2])
+
+
+def controllers_apart(spec: ExternalSpec, brokers: int) -> Mapping[str, int]:
+    """Return the ``node.id`` of each known controller that is no broker, by its name."""
+    return {name: number for name, number in keepers(spec, brokers).items() if not is_broker(name)}
+
+
+def keepers(spec: ExternalSpec, brokers: int) -> Mapping[str, int]:
+    """Return the ``node.id`` of each known controller, by its name."""
+    numbers = () if spec.controllers is None else voters(spec.controllers)
+    there = ids(spec, brokers)
+    return {server_name(n) if n in there else controller_name(n): n for n in numbers}
 
 
 def names(spec: ExternalSpec, brokers: int) -> tuple[str, ...]:
@@ -269,15 +293,15 @@ def described(spec: ExternalSpec, brokers: int) -> DescribedCluster:
 
 
 def controls(spec: ExternalSpec, brokers: int) -> Mapping[int, BrokerControl]:
-    """Return the control of each broker by ``broker.id``; empty if none may be stopped. Raises
-    ValueError if an SSH login is invalid."""
+    """Return the control of each server by ``broker.id`` or ``node.id``; empty if none may be
+    stopped. Raises ValueError if an SSH login is invalid."""
     if spec.kubernetes is not None:
         pods = spec.kubernetes.pods
         return {
             broker: BrokerControl(pod=BrokerPod(pods=pods, broker=broker))
             for broker in ids(spec, brokers)
         }
-    return {int(name.rpartition("-")[2]): handle(one) for name, one in spec.servers.items()}
+    return {_number(name): handle(one) for name, one in spec.servers.items()}
 
 
 def controllers_connection(

@@ -155,7 +155,11 @@ def planned_members(cluster: ClusterSpec) -> Members:
     if cluster.external is not None:
         brokers = external.names(cluster.external, cluster.brokers)
         return Members(
-            brokers=brokers, zookeepers=(), clients=client_nodes(cluster), racks=cluster.rack_of
+            brokers=brokers,
+            zookeepers=tuple(external.keepers(cluster.external, cluster.brokers)),
+            clients=client_nodes(cluster),
+            racks=cluster.rack_of,
+            controller_ids=external.controllers_apart(cluster.external, cluster.brokers),
         )
     return Members(
         brokers=cluster.broker_names,

@@ -22,6 +22,7 @@ from ackproof.harness.campaign.plan.context import (
     CampaignTimings,
     group_recovery_ms,
     plan_context,
+    planned_members,
     planned_share_group,
 )
 from ackproof.harness.campaign.plan.faults import ScheduledFault
@@ -179,12 +180,13 @@ def _run(
 
 def _planned(campaign: Campaign, run: RunPlan) -> PlannedRun:
     timings = CampaignTimings(run.cluster)
+    members = planned_members(run.cluster)
     planned = PlannedRun(
         number=run.number,
         seed=run.seed,
         cluster=run.swept,
         zookeeper=run.cluster.quorum is MetadataQuorum.ZOOKEEPER,
-        combined=run.cluster.keepers if run.cluster.quorum is MetadataQuorum.COMBINED_KRAFT else (),
+        combined=tuple(one for one in members.zookeepers if one in members.brokers),
         session_timeout_ms=timings.zookeeper_session_timeout_ms,
         replica_lag_ms=timings.replica_lag_time_max_ms,
         recovery_ms=campaign.limits.recover,

@@ -4,7 +4,7 @@ settings that such a cluster does not offer.
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from pydantic import ValidationError
@@ -16,10 +16,12 @@ from ackproof.harness.campaign.model.clusters import ClusterSweep
 from ackproof.harness.campaign.model.external import (
     ExternalSpec,
     SecretSpec,
+    controllers_apart,
     controllers_connection,
     controls,
     handle,
     ids,
+    is_broker,
     names,
     voters,
 )
@@ -35,10 +37,12 @@ from ackproof.infra import systems
 from ackproof.infra.api.interface import Capability
 from ackproof.infra.backends.ssh.inventory import Login
 from ackproof.infra.node.nodes import LIMITS, OF_LINKS
-from ackproof.infra.systems.external.description import Action, by_agent, server_name
+from ackproof.infra.systems.external.description import Action, by_agent
 from ackproof.infra.systems.product import EXTERNAL, KAFKA
 from ackproof.infra.systems.security import MECHANISMS, unspoken
 from ackproof.nemesis import FAULTS
+from ackproof.nemesis.admin.orders import ELECT_UNCLEAN
+from ackproof.nemesis.network.cuts import ISOLATE, MINORITY
 from ackproof.nemesis.targets import expressions
 from ackproof.workloads.configuration import connection_properties
 from ackproof.workloads.foreign.security import untranslated
@@ -75,11 +79,15 @@ _ORDERS = frozenset(
 """Faults that need only clients, or commands of the user's own."""
 _UNSPOKEN = frozenset({"reassign", "elect-preferred"})
 """Faults that need a request which librdkafka does not speak."""
+_BY_METADATA = frozenset({ELECT_UNCLEAN.name})
+"""Faults that only the metadata log of KRaft's controllers proves."""
 _BY_AGENT = frozenset({*OF_LINKS, *LIMITS, Capability.FILL_DISKS})
 """Capabilities of which a fault needs one if the agent beside the brokers is what injects it."""
 _BOTH_ENDS = frozenset({Capability.RESET_LINKS, Capability.NARROW_LINKS, Capability.SLOW_LINKS})
 """Capabilities that each direction of a link needs at an end of its own."""
-_NO_TARGET = "on an external cluster, the servers that keep the metadata are no targets"
+FROM_ALL = frozenset({ISOLATE.name, MINORITY.name})
+"""Faults that cut servers off from all others."""
+_NO_TARGET = f"who keeps the metadata is unknown: name the controllers under {_WHERE}.controllers"
 
 
 def own_external_problems(content: Mapping[str, object]) -> Iterator[Problem]:
@@ -124,19 +132,28 @@ def external_problems(draft: Draft) -> Iterator[Problem]:
         yield Problem(field="failover", reason=reason)
     for index, entry in enumerate(draft.faults or ()):
         field = f"faults[{index}].{'fault' if isinstance(entry, FaultEntry) else 'story'}"
-        reasons = (*_refusals(entry, spec), *_links_of_clients(entry, draft.cluster.clients))
+        apart = controllers_apart(spec, max(draft.cluster.brokers))
+        reasons = (*_refusals(entry, spec, apart), *_links_of_clients(entry, draft.cluster.clients))
         for reason in dict.fromkeys(reasons):
             yield Problem(field=field, reason=reason)
 
 
-def _refusals(entry: Entry, spec: ExternalSpec) -> Iterator[str]:
+def _refusals(entry: Entry, spec: ExternalSpec, apart: Collection[str]) -> Iterator[str]:
+    """Yield why the cluster does not offer a fault or story. ``apart`` has the known controllers
+    that are no brokers."""
+    keepers = keeper_roles(entry)
+    if spec.controllers is None:
+        yield from (f"{role}: {_NO_TARGET}" for role in keepers)
     if isinstance(entry, FaultEntry):
         signal = entry.parameters.get("signal")
-        yield from _refused(entry.fault, spec, signal if isinstance(signal, str) else "kill")
+        faults = {entry.fault: signal if isinstance(signal, str) else "kill"}
+        named = {role.name for role in expressions.parse(entry.target).roles}
     else:
-        for step in catalogue()[entry.story].steps:
-            yield from _refused(step.fault, spec, "terminate")
-    yield from (f"{role}: {_NO_TARGET}" for role in keeper_roles(entry))
+        faults = {step.fault: "terminate" for step in catalogue()[entry.story].steps}
+        named = set()
+    for fault, signal in faults.items():
+        affected = apart if keepers or fault in FROM_ALL else named.intersection(apart)
+        yield from _refused(fault, spec, signal, sorted(affected))
 
 
 def _links_of_clients(entry: Entry, clients: int) -> Iterator[str]:
@@ -161,7 +178,8 @@ def refused_everywhere(fault: str) -> str | None:
     never = BESIDE_BROKERS.never
     if reasons := [never[one] for one in sorted(FAULTS[fault].needs) if one in never]:
         return f"is not for {EXTERNAL} clusters: {reasons[0]}"
-    if fault in _ORDERS or fault in _UNSPOKEN or fault in _HANDS or _is_by_agent(fault):
+    known = _ORDERS | _UNSPOKEN | _BY_METADATA | _HANDS.keys()
+    if fault in known or _is_by_agent(fault):
         return None
     return f"is for deployed clusters, not for {EXTERNAL} ones"
 
@@ -175,14 +193,21 @@ def asked_for(fault: str) -> str | None:
     none."""
     if fault in _UNSPOKEN:
         return f"sasl.mechanism, if set, is one of {', '.join(MECHANISMS)}"
+    if fault in _BY_METADATA:
+        return f"{_WHERE}.controllers names the controllers"
     if fault in _HANDS:
         return f"it is configured how to {', '.join(sorted(_HANDS[fault]))}"
     return None
 
 
-def _refused(fault: str, spec: ExternalSpec, signal: str) -> Iterator[str]:
-    """Yield the reasons why the cluster does not offer a fault. ``signal`` is the signal by which a
-    restart ends the process."""
+def _refused(
+    fault: str, spec: ExternalSpec, signal: str, controllers: Sequence[str]
+) -> Iterator[str]:
+    """Yield the reasons why the cluster does not offer a fault.
+
+    ``signal`` is the signal by which a restart ends the process. ``controllers`` are those that the
+    fault may affect and that are no brokers.
+    """
     if fault in _ORDERS:
         return
     if (reason := refused_everywhere(fault)) is not None:
@@ -195,27 +220,37 @@ def _refused(fault: str, spec: ExternalSpec, signal: str) -> Iterator[str]:
                 f"{fault} needs a request that librdkafka does not support, and Ackproof's "
                 f"own connection does not support {unsaid}"
             )
+    elif fault in _BY_METADATA and spec.controllers is None:
+        yield f"{fault} is proven by leader epochs: name the controllers under {_WHERE}.controllers"
     elif _is_by_agent(fault) and not spec.agent:
         yield f"{fault} needs the agent beside the brokers: set {_WHERE}.agent"
-    elif fault not in _HANDS:
-        return
-    elif not spec.servers and spec.kubernetes is None:
-        yield f"{fault} needs control of the brokers: configure it under {_WHERE}.servers"
-    else:
+    elif _is_by_agent(fault) and controllers:
+        yield (
+            f"{fault} needs the agent, which is beside brokers alone, also at "
+            f"{', '.join(controllers)}; cut, halves and bridge treat links between brokers"
+        )
+    elif fault in _HANDS:
         gentle = fault == "restart" and signal == "kill"
-        yield from _lacking(fault, spec, _HANDS["kill" if gentle else fault])
+        yield from _lacking(fault, spec, _HANDS["kill" if gentle else fault], controllers)
 
 
-def _lacking(fault: str, spec: ExternalSpec, needed: frozenset[Action]) -> Iterator[str]:
-    """Yield which actions on brokers a fault lacks."""
-    for broker, control in controls(spec, 1).items():
-        able = control.actions | (by_agent(control) if spec.agent else set())
-        if not (lacking := sorted(needed - able)):
+def _lacking(
+    fault: str, spec: ExternalSpec, needed: frozenset[Action], controllers: Sequence[str]
+) -> Iterator[str]:
+    """Yield what is missing to do the ``needed`` actions on brokers, and on ``controllers``."""
+    if not spec.servers and spec.kubernetes is None:
+        yield f"{fault} needs control of the brokers: configure it under {_WHERE}.servers"
+        return
+    if spec.kubernetes is not None and needed - controls(spec, 1)[ids(spec, 1)[0]].actions:
+        yield f"{fault} is none of the operations of Kubernetes on pods"
+    for name in (*filter(is_broker, spec.servers), *controllers):
+        if name not in spec.servers:
+            yield f"{fault} needs control of {name}, which {_WHERE}.servers does not have"
             continue
-        if control.pod is None:
-            yield f"{fault} needs commands of {server_name(broker)} to {', '.join(lacking)}"
-        else:
-            yield f"{fault} is none of the operations of Kubernetes on pods"
+        control = handle(spec.servers[name])
+        able = control.actions | (by_agent(control) if spec.agent and is_broker(name) else set())
+        if lacking := sorted(needed - able):
+            yield f"{fault} needs commands of {name} to {', '.join(lacking)}"
 
 
 def _cluster_problems(cluster: ClusterSweep) -> Iterator[Problem]:
@@ -249,8 +284,11 @@ def _brokers(spec: ExternalSpec, cluster: ClusterSweep) -> Iterator[Problem]:
     if spec.servers and (without := sorted(named - spec.servers.keys())):
         reason = f"name all brokers, or none: {', '.join(without)} is missing"
         yield Problem(field=f"{_WHERE}.servers", reason=reason)
-    for name in sorted(spec.servers.keys() - named):
+    apart = controllers_apart(spec, many)
+    for name in sorted(spec.servers.keys() - named - apart.keys()):
         reason = "is not in broker.ids"
+        if not is_broker(name):
+            reason = f"is no controller of {_WHERE}.controllers that is not also a broker"
         yield Problem(field=f"{_WHERE}.servers.{name}", reason=reason, key=True)
 
 
@@ -340,10 +378,11 @@ def _agents(spec: ExternalSpec) -> Iterator[Problem]:
     if not spec.servers:
         reason = f"the agent is put beside the brokers of {_WHERE}.servers: name them"
         yield Problem(field=field, reason=reason)
-    if lacking := sorted(name for name, one in spec.servers.items() if one.ssh is None):
+    brokers = {name: one for name, one in spec.servers.items() if is_broker(name)}
+    if lacking := sorted(name for name, one in brokers.items() if one.ssh is None):
         reason = f"the agent comes to a host by ssh: {', '.join(lacking)} has none"
         yield Problem(field=field, reason=reason)
-    hosts = Counter((one.ssh.address, one.ssh.port) for one in spec.servers.values() if one.ssh)
+    hosts = Counter((one.ssh.address, one.ssh.port) for one in brokers.values() if one.ssh)
     for address, _ in sorted(host for host, brokers in hosts.items() if brokers > 1):
         reason = f"{address} has several brokers: with the agent each needs a host of its own"
         yield Problem(field=field, reason=reason)

@@ -5,6 +5,7 @@ removed with it. It runs as root. A host that hears nothing of a run for its lea
 itself, and undoes what the agent did.
 """
 
+import socket
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NoReturn
@@ -153,7 +154,7 @@ def _purge(brought: DeliveredAgent, run: str) -> bool:
 
 def _node(name: str, connection: Connection, brought: DeliveredAgent, run: str) -> AgentNode:
     addresses: Sequence[str] = brought.agent.ask("addresses")
-    agent = claim(connection, brought, run, {})
+    agent = claim(connection, brought, run, {}, f"ackproof clean --all on {socket.gethostname()}")
     directory = brought.base / "run" / name
     agent.ask("mkdir", path=str(directory / "logs"))
 

@@ -151,12 +151,16 @@ _ACQUIRE_TIMEOUT_S = 60.0
 
 
 def claim(
-    connection: Connection, brought: DeliveredAgent, run: str, env: Mapping[str, str]
+    connection: Connection,
+    brought: DeliveredAgent,
+    run: str,
+    env: Mapping[str, str],
+    ended_by: str = "ackproof clean --inventory FILE --all",
 ) -> AgentClient:
     """Claim a host for a run, and return the client of the run's agent there.
 
-    ``env`` has variables for the run's processes. Raises InfraError while another living run has
-    the host.
+    ``env`` has variables for the run's processes, and ``ended_by`` says how others can end the run.
+    Raises InfraError while another living run has the host.
     """
     brought.agent.ask(
         "acquire",
@@ -166,6 +170,7 @@ def claim(
         holder=f"{getpass.getuser()}@{socket.gethostname()}",
         lease_s=LEASE_S,
         env=dict(env),
+        ended_by=ended_by,
     )
     argv = [*brought.program, "connect", str(brought.base / "run" / "agent.sock")]
     way = SshChannels(connection, argv, at_once=_CHANNELS)

@@ -143,8 +143,9 @@ class DescribedCluster(Connection):
 
     Attributes:
         brokers: The ``broker.id`` of each.
-        handles: The handles by ``broker.id``, of all brokers or of none.
-        agent: Whether the agent is put beside each broker. Each handle has ``ssh`` then.
+        handles: The handles by ``broker.id``, of all brokers or of none, and by ``node.id`` of
+            controllers that are no brokers.
+        agent: Whether the agent is put beside each broker. Its handle has ``ssh`` then.
         controllers: The controllers whose metadata log is read; None if clients alone observe the
             cluster.
     """
@@ -163,21 +164,23 @@ class DescribedCluster(Connection):
         return {
             server_name(broker): BrokerHost(one.ssh, Path(one.known_hosts).expanduser())
             for broker, one in self.handles.items()
-            if one.ssh is not None
+            if one.ssh is not None and broker in self.brokers
         }
+
+    def has_agent(self, number: int) -> bool:
+        """Return whether the agent is put beside a server."""
+        return self.agent and number in self.brokers
+
+    def name_of(self, number: int) -> str:
+        """Return the name of a server by its ``broker.id`` or ``node.id``."""
+        return server_name(number) if number in self.brokers else controller_name(number)
 
     @property
     def quorum(self) -> Mapping[str, tuple[int, tuple[str, int]]]:
         """Return the ``node.id`` and address of each controller by its name. One that is also a
         broker has the broker's name."""
         voters = {} if self.controllers is None else self.controllers.voters
-        return {
-            server_name(number) if number in self.brokers else f"controller-{number}": (
-                number,
-                address,
-            )
-            for number, address in voters.items()
-        }
+        return {self.name_of(number): (number, address) for number, address in voters.items()}
 
     @property
     def all_secrets(self) -> frozenset[str]:
@@ -193,6 +196,11 @@ class DescribedCluster(Connection):
 def server_name(broker: int) -> str:
     """Return the name of a broker by its ``broker.id``, from 0 or any number."""
     return f"broker-{broker}"
+
+
+def controller_name(number: int) -> str:
+    """Return the name of a controller that is no broker, by its ``node.id``."""
+    return f"controller-{number}"
 
 
 # --- the product ------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from ackproof.infra.api.interface import InfraError, ViewUnavailable
 from ackproof.infra.machine.parallel import on_all
 from ackproof.infra.systems.admin import admin_client
 from ackproof.infra.systems.external.control import carry_out
-from ackproof.infra.systems.external.description import by_agent, server_name
+from ackproof.infra.systems.external.description import by_agent
 from ackproof.infra.systems.external.journal import FILE, Journal, Left
 from ackproof.infra.systems.external.probes import ProbingObserver
 
@@ -90,20 +90,20 @@ def _detach(journal: Journal, left: Left, tell: Tell) -> Iterator[str]:
 
 def _bring_back(journal: Journal, left: Left, tell: Tell) -> Iterator[str]:
     for broker, back in sorted(left.down.items()):
-        handle = left.described.handles.get(broker)
-        if handle is not None and left.described.agent and back in by_agent(handle):
+        handle, name = left.described.handles.get(broker), left.described.name_of(broker)
+        if handle is not None and left.described.has_agent(broker) and back in by_agent(handle):
             journal.up(broker)  # the agent has resumed it when it was removed
             continue
         if handle is None:
-            yield f"{server_name(broker)}: no command is configured to {back} it"
+            yield f"{name}: no command is configured to {back} it"
             continue
         try:
             carry_out(handle, back)
         except InfraError as error:
-            yield f"{server_name(broker)}: {error}"
+            yield f"{name}: {error}"
         else:
             journal.up(broker)
-            tell(f"{server_name(broker)}: {handle.words(back)}")
+            tell(f"{name}: {handle.words(back)}")
 
 
 def _remove(journal: Journal, left: Left, tell: Tell, within_s: float) -> Iterator[str]:

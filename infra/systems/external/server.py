@@ -1,4 +1,4 @@
-"""A broker of an external cluster, whose process is only visible from outside."""
+"""A server of an external cluster, whose process is only visible from outside."""
 
 import signal
 from collections.abc import Callable, Mapping, Sequence
@@ -17,6 +17,7 @@ from ackproof.infra.systems.external.description import (
     Action,
     BrokerControl,
     by_agent,
+    controller_name,
     server_name,
 )
 from ackproof.infra.systems.external.journal import Journal
@@ -120,13 +121,16 @@ class ExternalProcess:
 
 
 class ExternalServer:
-    """A broker of an external cluster: an ``infra.api.interface.Server`` and its ``ExternalView``.
+    """A broker of an external cluster, or a controller: an ``infra.api.interface.Server`` and its
+    ``ExternalView``.
 
     Args:
+        number: Its ``broker.id`` or ``node.id``.
         handle: The way to control it; None if it must not be touched.
-        connection: librdkafka's properties for a connection.
+        connection: librdkafka's properties for a connection to a broker.
         journal: Returns the journal that is written before each action.
         addresses: Returns the host and port of each registered broker. Raises ViewUnavailable.
+        probe: Returns whether a controller that is no broker answers; None for a broker.
 
     Attributes:
         log_directories: Its log directories on its node; empty without an agent.
@@ -137,15 +141,17 @@ class ExternalServer:
 
     def __init__(
         self,
-        broker: int,
+        number: int,
         handle: BrokerControl | None,
         connection: Mapping[str, str],
         journal: Callable[[], Journal],
         addresses: Callable[[], Mapping[int, tuple[str, int]]] = dict,
+        probe: Callable[[], bool] | None = None,
     ) -> None:
         self._addresses = addresses
-        self.id = broker
-        self.name = server_name(broker)
+        self.id = number
+        self.name = server_name(number) if probe is None else controller_name(number)
+        self._probe = probe
         self.node: Any = ExternalNode(self.name)
         self.log_directories: Sequence[PurePosixPath] = ()
         self.disks: Sequence[LogDirectoryDisk] = ()
@@ -215,6 +221,8 @@ class ExternalServer:
         return accepts(self.host, self.port)
 
     def answers(self) -> bool:
+        if self._probe is not None:
+            return self._probe()
         if self._handle is not None and self._handle.pod is not None:
             # The pod that takes the place of another one has an address of its own.
             with suppress(ViewUnavailable, LookupError):

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
@@ -136,6 +137,14 @@ def metadata_of(
     return ClusterMetadata(described.quorum, release, connect, keeps, cluster_id)
 
 
+_LEADS = "leader"
+"""The mode of the active controller (:meth:`infra.api.metadata.Ensemble.modes`)."""
+
+
+def _answers(metadata: "ClusterMetadata", controller: str) -> bool:
+    return metadata.ensemble.answers(controller)
+
+
 class UnknownEnsemble:
     """An ``infra.api.metadata.Ensemble`` without servers: clients do not learn who keeps the
     metadata."""
@@ -207,6 +216,7 @@ class ExternalSystem:
         self._admin = ExternalAdmin(self._brokers, self._connection)
         self._looking = ProbingObserver(self._connection, self._all_topics)
         self._metadata = None if described.controllers is None else self._of_controllers()
+        self._keepers = [] if self._metadata is None else self._servers_of(self._metadata)
         self.zookeeper_session_timeout_ms = session_timeout_ms
         self.replica_lag_time_max_ms = replica_lag_ms
 
@@ -220,7 +230,8 @@ class ExternalSystem:
 
     @property
     def zookeepers(self) -> Sequence[Server]:
-        return ()
+        """Return the controllers, as far as they are known."""
+        return self._keepers
 
     @property
     def ensemble(self) -> Ensemble:
@@ -302,7 +313,8 @@ class ExternalSystem:
         return looking_observer(own.view, on_change, clock)
 
     def zookeeper_leader(self) -> Server | None:
-        return None
+        modes = self.ensemble.modes()
+        return next((one for one in self._keepers if modes.get(one.name) == _LEADS), None)
 
     def zookeeper_counters(self) -> Sequence[ZooKeeperCounters]:
         return ()
@@ -330,6 +342,23 @@ class ExternalSystem:
             on_all(lambda server: self._backend.remove(server.name), self._brokers)
             self._journal.detached()
         undo(self._journal, lambda _line: None, _GONE_WITHIN_S)
+
+    def _servers_of(self, metadata: "ClusterMetadata") -> list[ExternalServer]:
+        """Return the controllers. One that is also a broker is that server."""
+        brokers = {server.name: server for server in self._brokers}
+        found = []
+        for name, (number, address) in self._described.quorum.items():
+            if (server := brokers.get(name)) is None:
+                handle, probe = (
+                    self._described.handles.get(number),
+                    partial(_answers, metadata, name),
+                )
+                server = ExternalServer(
+                    number, handle, self._connection, self._written, probe=probe
+                )
+                server.at(*address)
+            found.append(server)
+        return found
 
     def _of_controllers(self) -> "ClusterMetadata":
         return metadata_of(self._described, lambda topic: topic in self._all_topics())

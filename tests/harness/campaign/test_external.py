@@ -14,10 +14,14 @@ import yaml
 from ackproof.checkers.guarantees.table import GUARANTEES
 from ackproof.harness import external_cluster
 from ackproof.harness.campaign.model.external import HandSpec, handle
+from ackproof.harness.campaign.plan.context import planned_members
 from ackproof.harness.campaign.plan.runs import manifest_of, runs_of
 from ackproof.harness.campaign.validation import CampaignRefused, check
 from ackproof.infra.systems.external.description import Action
 from ackproof.infra.systems.external.probes import SurveyedCluster
+from ackproof.nemesis.interface import Aim
+from ackproof.nemesis.targets.expressions import parse
+from ackproof.nemesis.targets.resolution import planned_view, resolve_planned
 
 COMMANDS = {word: ["hand", word] for word in ("stop", "start", "kill", "pause", "resume")}
 SERVERS = {f"broker-{n}": {"commands": COMMANDS} for n in (1, 2, 3)}
@@ -100,11 +104,15 @@ WITH_AGENTS = {
             "pause is none of the operations of Kubernetes on pods",
         ),
         ({"fault": "expire-session", "target": "one"}, {"servers": SERVERS}, "not for external"),
-        ({"fault": "elect-unclean", "target": "topic(acks-all-minisr-2)"}, {}, "not for external"),
+        (
+            {"fault": "elect-unclean", "target": "topic(acks-all-minisr-2)"},
+            {},
+            "elect-unclean is proven by leader epochs: name the controllers under",
+        ),
         (
             {"fault": "kill", "target": "controller"},
             {"servers": SERVERS},
-            "controller: on an external cluster, the servers that keep the metadata are no targets",
+            "controller: who keeps the metadata is unknown: name the controllers under",
         ),
         (
             {"fault": "elect-preferred", "target": "topic(acks-all-minisr-2)"},
@@ -140,6 +148,10 @@ def test_fault_unsupported_by_an_external_cluster_is_refused(
         ({"secrets": {"sasl.password": {}}}, "give exactly one of them"),
         ({"servers": {"broker-1": {"commands": COMMANDS}}}, "says 3, but 1 are named"),
         ({"servers": SERVERS, "broker.ids": [1, 2, 4]}, "broker-4 is missing"),
+        (
+            {"servers": SERVERS | {"controller-3": {"commands": COMMANDS}}},
+            "is no controller of cluster.external.controllers that is not also a broker",
+        ),
         ({"racks": {"a": [1, 4]}}, "racks.a: there is no broker 4; there are 1, 2, 3"),
         ({"racks": {"a": [1], "b": [1]}}, "racks.b: a broker is in one rack: 1 is named twice"),
         ({"racks": {"any": [1]}}, "any is no name"),
@@ -200,6 +212,94 @@ def test_fault_unsupported_by_an_external_cluster_is_refused(
 def test_problems_of_an_external_cluster_are_reported(tmp_path: Path, changes, reason: str) -> None:
     told = refused(written(tmp_path, CREATE, **changes))
     assert any(reason in line for line in told), told
+
+
+APART = voters("101@kafka-4:9093,102@kafka-5:9093")
+COMBINED = voters("1@kafka-1:9093,2@kafka-2:9093,3@kafka-3:9093")
+OF_CONTROLLERS = {f"controller-{n}": {"commands": COMMANDS} for n in (101, 102)}
+
+
+@pytest.mark.parametrize(
+    ("fault", "external", "keepers"),
+    [
+        (
+            {"fault": "kill", "target": "controller"},
+            {"servers": SERVERS, **COMBINED},
+            ("broker-1", "broker-2", "broker-3"),
+        ),
+        (
+            {"fault": "isolate", "target": "quorum-leader"},
+            {**WITH_AGENTS, **COMBINED},
+            ("broker-1", "broker-2", "broker-3"),
+        ),
+        (
+            {"fault": "pause", "target": "controller"},
+            {"servers": SERVERS | OF_CONTROLLERS, **APART},
+            ("controller-101", "controller-102"),
+        ),
+        (
+            {"fault": "kill", "target": "controller-102"},
+            {"servers": SERVERS | OF_CONTROLLERS, **APART},
+            ("controller-101", "controller-102"),
+        ),
+        (
+            {"fault": "cut", "target": "broker-1 <-> broker-2"},
+            {**WITH_AGENTS, **APART},
+            ("controller-101", "controller-102"),
+        ),
+    ],
+)
+def test_known_controllers_are_targets(tmp_path: Path, fault, external, keepers) -> None:
+    (plan,) = runs_of(check(written(tmp_path, fault, **external)).campaign)
+    members = planned_members(plan.cluster)
+    assert members.zookeepers == keepers
+    assert {members.by_id[n] for n in (1, 2, 3)} == set(members.brokers)
+    active = resolve_planned(
+        parse("controller"), members, planned_view(members, {}), 0, Aim.SERVERS
+    )
+    assert active.servers == keepers[:1]
+
+
+@pytest.mark.parametrize(
+    ("fault", "external", "reason"),
+    [
+        (
+            {"fault": "kill", "target": "quorum"},
+            {"servers": {**SERVERS, "controller-101": {"commands": COMMANDS}}, **APART},
+            "kill needs control of controller-102",
+        ),
+        (
+            {"fault": "pause", "target": "controller-101"},
+            {"servers": SERVERS | {"controller-101": {"commands": {"kill": ["k"]}}}, **APART},
+            "pause needs commands of controller-101 to pause, resume",
+        ),
+        (
+            {"fault": "isolate", "target": "one"},
+            {**WITH_AGENTS, **APART},
+            "isolate needs the agent, which is beside brokers alone, also at controller-101",
+        ),
+        (
+            {"story": "zone-cut-off", "rack": "a"},
+            {**WITH_AGENTS, **APART, "racks": {"a": [1]}},
+            "cut needs the agent, which is beside brokers alone, also at controller-101",
+        ),
+        (
+            {"fault": "kill", "target": "zookeeper"},
+            {"servers": SERVERS, **COMBINED},
+            "with KRaft there is no ZooKeeper",
+        ),
+        (
+            {"fault": "kill", "target": "controller-7"},
+            {"servers": SERVERS | OF_CONTROLLERS, **APART},
+            "there is no controller-7",
+        ),
+    ],
+)
+def test_fault_that_controllers_of_an_external_cluster_do_not_offer_is_refused(
+    tmp_path: Path, fault, external, reason: str
+) -> None:
+    told = refused(written(tmp_path, fault, **external))
+    assert any(reason in line and line.startswith("faults[0]") for line in told), told
 
 
 ZONES = {"servers": SERVERS, "racks": {"a": [1, 3], "b": [2]}}

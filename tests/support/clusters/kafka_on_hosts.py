@@ -26,6 +26,8 @@ _SERVICE = "kafka"
 _HOME = "/srv/kafka"
 LOGS = f"{_HOME}/logs"
 """The log directory, which is on a small disk of its own."""
+RACKS = ("a", "b", "a")
+"""The rack of each broker."""
 _DISK_MB = 256
 _SYSTEMCTL = """\
 #!/bin/sh
@@ -68,6 +70,8 @@ COMMON: Mapping[str, object] = {
     "log.index.size.max.bytes": 1 << 20,
     "log.cleaner.dedupe.buffer.size": 8 << 20,
     "log.dirs": LOGS,
+    "log.retention.check.interval.ms": 1000,
+    "log.cleaner.backoff.ms": 1000,
 }
 
 
@@ -159,6 +163,7 @@ class KafkaOnHosts:
         properties = {
             **COMMON,
             "node.id": number + 1,
+            "broker.rack": RACKS[number],
             "controller.quorum.voters": self.voters,
             "listeners": f"PLAINTEXT://{address}:{_PORT},CONTROLLER://{address}:{_CONTROLLER_PORT}",
             "advertised.listeners": f"PLAINTEXT://{address}:{_PORT}",

@@ -84,7 +84,9 @@ _INHERITED = (
 )  # fmt: skip
 
 
-def acquire(base: str, run: str, holder: str, lease_s: float, env: Mapping[str, str]) -> None:
+def acquire(
+    base: str, run: str, holder: str, lease_s: float, env: Mapping[str, str], ended_by: str
+) -> None:
     """Take the host for ``run``, also from a dead one, and start its agent.
 
     Raises Refused while another living run has the host.
@@ -92,6 +94,7 @@ def acquire(base: str, run: str, holder: str, lease_s: float, env: Mapping[str, 
     Args:
         holder: The user of the run, for others to read.
         env: Variables for the run's processes, added to those of a login.
+        ended_by: How the run can be ended, for others to read.
     """
     claimed = place(base)
     there = tenant(base)
@@ -100,7 +103,8 @@ def acquire(base: str, run: str, holder: str, lease_s: float, env: Mapping[str, 
     aside = claimed.with_name(f"run.{os.getpid()}.new")
     aside.mkdir(parents=True)
     (aside / _LEASE).touch()
-    _write_whole(aside / _CLAIM, {"run": run, "holder": holder, "lease_s": lease_s})
+    claim = {"run": run, "holder": holder, "lease_s": lease_s, "ended_by": ended_by}
+    _write_whole(aside / _CLAIM, claim)
     try:
         aside.rename(claimed)  # one of two succeeds: a directory with content is not replaced
     except OSError:
@@ -215,8 +219,7 @@ def _check_ours(base: str, run: str) -> None:
     if there["run"] != run:
         raise RefusedByNode(
             f"the host is in use by {there['holder']} (run {there['run']}), last active "
-            f"{there['silent_s']:.0f} s ago; ackproof clean --inventory FILE --all would end "
-            "that run"
+            f"{there['silent_s']:.0f} s ago; that run is ended by: {there['ended_by']}"
         )
 
 

@@ -383,6 +383,10 @@ class Quorum:
             if leader is not None and leader >= 0
         }
 
+    def answers(self, name: str) -> bool:
+        """Return whether the controller of that name answers, whether or not one leads."""
+        return self._leader_by(self._controllers[name]) is not None
+
     def end_session(self, session: int) -> bool:  # noqa: ARG002
         return False
 
