@@ -114,6 +114,24 @@ def test_action_of_a_killed_run_is_undone_once(tmp_path: Path, done: Action, bac
     assert len(told) == 1
 
 
+def test_paused_controller_is_resumed_by_its_command_and_asked_by_its_own_probe(
+    tmp_path: Path,
+) -> None:
+    run = tmp_path / "results" / "runs" / "1"
+    run.mkdir(parents=True)
+    handle = touching(tmp_path)
+    cluster = described(None).model_copy(update={"handles": {9: handle}, "agent": True})
+    journal = Journal.begin(run / FILE, cluster)
+    controller = ExternalServer(9, handle, {}, lambda: journal, probe=lambda: True)
+    assert controller.name == "controller-9"
+    assert controller.answers(), "no broker is asked"
+    controller.do(Action.PAUSE)
+    told: list[str] = []
+    restore(tmp_path / "results", told.append)
+    assert (tmp_path / "resume").exists(), "no agent is beside it"
+    assert [line.partition(":")[0] for line in told] == ["controller-9"]
+
+
 def test_results_alone_suffice_to_undo_leftovers(tmp_path: Path) -> None:
     """Test a restarted machine, where no registry knows the run. A live run undoes its own actions
     at its end."""

@@ -141,10 +141,6 @@ _LEADS = "leader"
 """The mode of the active controller (:meth:`infra.api.metadata.Ensemble.modes`)."""
 
 
-def _answers(metadata: "ClusterMetadata", controller: str) -> bool:
-    return metadata.ensemble.answers(controller)
-
-
 class UnknownEnsemble:
     """An ``infra.api.metadata.Ensemble`` without servers: clients do not learn who keeps the
     metadata."""
@@ -349,10 +345,8 @@ class ExternalSystem:
         found = []
         for name, (number, address) in self._described.quorum.items():
             if (server := brokers.get(name)) is None:
-                handle, probe = (
-                    self._described.handles.get(number),
-                    partial(_answers, metadata, name),
-                )
+                handle = self._described.handles.get(number)
+                probe = partial(metadata.ensemble.answers, name)
                 server = ExternalServer(
                     number, handle, self._connection, self._written, probe=probe
                 )
