@@ -21,6 +21,8 @@ class CueCondition(StrEnum):
 
     LED = "led"
     """The partition has a leader."""
+    LEADERLESS = "leaderless"
+    """The partition has no leader."""
     ANOTHER_LEADS = "another-leads"
     """The leader is another broker than at that injection."""
     ISR_SHRUNK = "isr-shrunk"

@@ -202,8 +202,8 @@ class _WatchedPartition:
         # recorded shortly after each other, the looks before and after may both have two in sync.
         grown = bool(self._outside & set(view.isr))
         self._outside |= _out_of_sync(view)
-        if when is CueCondition.LED:
-            return led
+        if when in (CueCondition.LED, CueCondition.LEADERLESS):
+            return led is (when is CueCondition.LED)
         if when is CueCondition.ISR_IS_LEADER:
             return led and tuple(view.isr) == (view.leader,)
         if when is CueCondition.ISR_GROWN:

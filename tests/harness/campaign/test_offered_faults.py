@@ -88,7 +88,12 @@ def external(tmp_path: Path, fault: str) -> Path:
         "system": "external",
         "backend": "here",
         "brokers": 4,
-        "external": {"bootstrap.servers": "kafka-1:9092", "servers": SERVERS, "agent": True},
+        "external": {
+            "bootstrap.servers": "kafka-1:9092",
+            "servers": SERVERS,
+            "agent": True,
+            "controllers": {"quorum.voters": "1@kafka-1:9093"},
+        },
     }
     document = {
         "name": "mine",
