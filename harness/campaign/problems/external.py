@@ -87,7 +87,7 @@ _BOTH_ENDS = frozenset({Capability.RESET_LINKS, Capability.NARROW_LINKS, Capabil
 """Capabilities that each direction of a link needs at an end of its own."""
 FROM_ALL = frozenset({ISOLATE.name, MINORITY.name})
 """Faults that cut servers off from all others."""
-_NO_TARGET = f"who keeps the metadata is unknown: name the controllers under {_WHERE}.controllers"
+_NO_TARGET = f"the controllers are unknown: name them under {_WHERE}.controllers"
 
 
 def own_external_problems(content: Mapping[str, object]) -> Iterator[Problem]:

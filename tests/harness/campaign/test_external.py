@@ -112,7 +112,7 @@ WITH_AGENTS = {
         (
             {"fault": "kill", "target": "controller"},
             {"servers": SERVERS},
-            "controller: who keeps the metadata is unknown: name the controllers under",
+            "controller: the controllers are unknown: name them under cluster.external.controllers",
         ),
         (
             {"fault": "elect-preferred", "target": "topic(acks-all-minisr-2)"},
