@@ -292,18 +292,24 @@ def left_in(client: ApiClient, namespace: str) -> list[str]:
     return sorted({*names, *run_namespaces(client, namespace)} - KEPT)
 
 
+def ended_night(client: ApiClient, namespace: str, name: str) -> tuple[bool, str]:
+    """Return whether a night succeeded, and its output, when it has ended."""
+    status: list[Any] = []
+
+    def has_ended() -> bool:
+        status[:] = [BatchV1Api(client).read_namespaced_job(name, namespace).status]
+        return bool(status[0].succeeded or status[0].failed)
+
+    wait_until(has_ended, NIGHT_S, f"the end of {name}", 1)
+    pod = pod_of(client, namespace, name).metadata.name
+    output = CoreV1Api(client).read_namespaced_pod_log(pod, namespace, container="nightly")
+    return bool(status[0].succeeded), str(output)
+
+
 def test_night_leaves_a_report_that_is_served(client, installed: str) -> None:
     start_night(client, installed, "by-hand")
-    job: list[Any] = []
-
-    def ended() -> bool:
-        job[:] = [BatchV1Api(client).read_namespaced_job("by-hand", installed).status]
-        return bool(job[0].succeeded or job[0].failed)
-
-    wait_until(ended, NIGHT_S, "the end of the night", 1)
-    pod = pod_of(client, installed, "by-hand").metadata.name
-    output = CoreV1Api(client).read_namespaced_pod_log(pod, installed, container="nightly")
-    assert job[0].succeeded, output
+    succeeded, output = ended_night(client, installed, "by-hand")
+    assert succeeded, output
     assert "isolate#1 healed" in output
     assert run_namespaces(client, installed) == []
 
@@ -320,6 +326,10 @@ def test_uninstalling_leaves_nothing_even_of_a_killed_night(client, installed: s
     pod = pod_of(client, installed, "killed").metadata.name
     (run,) = run_namespaces(client, installed)
     assert dict(leftovers(client))[run] is not None, "its harness is alive"
+    start_night(client, installed, "too-early")
+    succeeded, output = ended_night(client, installed, "too-early")
+    assert (succeeded, "failed to get lock" in output) == (False, True), output
+    assert run_namespaces(client, installed) == [run]
     CoreV1Api(client).delete_namespaced_pod(pod, installed, grace_period_seconds=0)
     wait_until(lambda: dict(leftovers(client))[run] is None, PATIENCE_S, "its end", 0.5)
 
