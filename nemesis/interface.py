@@ -124,6 +124,8 @@ class Members:
         racks: The rack of each broker that is known to be in one.
         controller_ids: The ``node.id`` of each of KRaft's controllers that is no broker; empty if
             they are those of the harness's own, behind :data:`infra.api.metadata.CONTROLLER_IDS`.
+        keepers_with_disks: Those of ``zookeepers`` that are no brokers, and can have disks of their
+            own.
     """
 
     brokers: tuple[str, ...]
@@ -136,6 +138,7 @@ class Members:
     next_id: int | None = None
     racks: Mapping[str, str] = field(default_factory=dict)
     controller_ids: Mapping[str, int] = field(default_factory=dict)
+    keepers_with_disks: tuple[str, ...] = ()
 
     @property
     def servers(self) -> tuple[str, ...]:
@@ -218,6 +221,7 @@ class Cluster:
                 for keeper in self.system.zookeepers
                 if keeper.distant is not None and keeper.name not in brokers
             },
+            keepers_with_disks=tuple(one.name for one in self.system.zookeepers if one.disks),
         )
 
     def server(self, name: str) -> Server:

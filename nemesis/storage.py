@@ -3,7 +3,7 @@
 import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Generic, Literal, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 from pydantic import Field
 
@@ -22,6 +22,7 @@ from ackproof.nemesis.interface import (
     Parameters,
     Plan,
     Target,
+    Unplannable,
     brokers_alone,
 )
 from ackproof.nemesis.process import observations as processes_seen
@@ -380,7 +381,7 @@ class DiskFailureParameters(Parameters):
     """The parameters of disks that fail."""
 
     disks: Literal["one", "all"] = Field(
-        default="one", description="one of the broker's disks, drawn by the seed, or all"
+        default="one", description="one of the server's disks, drawn by the seed, or all"
     )
 
 
@@ -444,6 +445,7 @@ class StorageFault(Generic[P]):
             hears from the first.
         bite: Make the looks at what the fault does itself.
         full_effect_ms: Returns how long it takes until the cluster has noticed, in milliseconds.
+        aim: The servers that can be targets: brokers, or also KRaft's controllers with disks.
     """
 
     name: str
@@ -455,13 +457,16 @@ class StorageFault(Generic[P]):
     destroys: Literal["unsynced", "all", "bits"] | None = None
     full_effect_ms: Callable[[Timings], int] = expiry_ms
 
-    aim: ClassVar[Aim] = Aim.BROKERS
+    aim: Aim = Aim.BROKERS
 
     def plan(
         self, members: Members, target: Target, parameters: Parameters, rng: random.Random
     ) -> Plan:
         assert isinstance(parameters, self.parameters)
-        brokers_alone(self.name, members, target.servers)
+        if self.aim is Aim.BROKERS:
+            brokers_alone(self.name, members, target.servers)
+        else:
+            _require_disks(self.name, members, target.servers)
         made = [self.makes(server, parameters, rng) for server in target.servers]
         return Plan(effects=(*(first for first, _ in made), *(second for _, second in made)))
 
@@ -472,25 +477,40 @@ class StorageFault(Generic[P]):
             looks.append(processes_seen.killed(injection))
         if killed and injection.hold_ms >= expiry_ms(injection.cluster.system):
             silent = takes_the_quorum(injection)
+            brokers = targeted(injection, injection.cluster.members.brokers)
             looks.append(
-                proofs.zookeeper_silent(injection) if silent else proofs.expired(injection, killed)
+                proofs.zookeeper_silent(injection) if silent else proofs.expired(injection, brokers)
             )
         return looks
 
     def healed(self, injection: Injection) -> Sequence[Look]:
         servers = injection.target.servers
-        restarted = [
+        restarted = {
             e.server for e in injection.done() if isinstance(e, ProcessKill | RestartAtEnd)
-        ]
+        }
+        brokers = targeted(injection, injection.cluster.members.brokers)
         return [
             observe_service(injection, servers),
             proofs.running(injection, servers),
             proofs.serving(injection, targeted(injection, injection.cluster.members.zookeepers)),
-            proofs.registered(injection, sessions_at_stake(injection), renewed=restarted),
+            proofs.registered(
+                injection,
+                sessions_at_stake(injection),
+                renewed=[b for b in brokers if b in restarted],
+            ),
         ]
 
     def hold_ms_min(self, timings: Timings) -> int:
         return self.full_effect_ms(timings)
+
+
+def _require_disks(fault: str, members: Members, targeted: Iterable[str]) -> None:
+    """Raise Unplannable if one of the ``targeted`` servers has no disk of its own."""
+    if others := sorted(set(targeted) - {*members.brokers, *members.keepers_with_disks}):
+        raise Unplannable(
+            f"{fault} is for brokers, and for KRaft controllers that are no brokers, not for "
+            f"{', '.join(others)}"
+        )
 
 
 def _failing(how: Failure) -> Callable[[str, DiskFailureParameters, random.Random], _Pair]:
@@ -509,7 +529,7 @@ def _flipping(server: str, own: BitFlipParameters | IndexCorrupted, rng: random.
 
 POWER_FAILURE = StorageFault(
     name="power-failure",
-    summary="kill -9 brokers and lose unsynced data; restart them at the end",
+    summary="kill -9 servers and lose unsynced data; restart them at the end",
     parameters=PowerFailureParameters,
     makes=lambda server, own, rng: (
         ProcessKill(server),
@@ -517,15 +537,17 @@ POWER_FAILURE = StorageFault(
     ),
     bite=[observe_power_loss, observe_torn_tail],
     destroys="unsynced",
+    aim=Aim.SERVERS,
 )
 DISK_FULL = StorageFault(
     name="disk-full",
-    summary="fill the brokers' disks; free them and restart the brokers at the end",
+    summary="fill the servers' disks; free them and restart the servers at the end",
     parameters=DiskFailureParameters,
     makes=_failing("full"),
     bite=[observe_refusals],
     needs=frozenset({Capability.SIGNALS, Capability.FILL_DISKS}),
     full_effect_ms=noticed_ms,
+    aim=Aim.SERVERS,
 )
 DISK_FAILURE = StorageFault(
     name="disk-failure",
@@ -535,6 +557,7 @@ DISK_FAILURE = StorageFault(
     bite=[observe_refusals],
     destroys="unsynced",
     full_effect_ms=noticed_ms,
+    aim=Aim.SERVERS,
 )
 READ_ONLY = StorageFault(
     name="read-only",
@@ -544,15 +567,17 @@ READ_ONLY = StorageFault(
     bite=[observe_refusals],
     destroys="unsynced",
     full_effect_ms=noticed_ms,
+    aim=Aim.SERVERS,
 )
 SLOW_DISK = StorageFault(
     name="slow-disk",
-    summary="limit the throughput of the brokers' disks",
+    summary="limit the throughput of the servers' disks",
     parameters=SlowDiskParameters,
     makes=lambda server, own, _rng: (ProcessClaim(server), DiskSlowdown(server, own.bytes_per_s)),
     bite=[observe_slowdown],
     needs=frozenset({*_OWN_DISKS, Capability.SLOW_DISKS}),
     full_effect_ms=noticed_ms,
+    aim=Aim.SERVERS,
 )
 BIT_FLIP = StorageFault(
     name="bit-flip",

@@ -33,6 +33,13 @@ _VOTERS = [
         "hold": "5s",
     },
 ]
+_DISKS = [
+    {"fault": "power-failure", "target": "majority(quorum)", "hold": "2s"},
+    {"fault": "disk-full", "target": "controller", "hold": "5s"},
+    {"fault": "disk-failure", "target": "controller", "hold": "5s"},
+    {"fault": "read-only", "target": "one(quorum - controller)", "hold": "5s"},
+    {"fault": "slow-disk", "target": "controller", "hold": "5s"},
+]
 
 
 def _run(
@@ -74,3 +81,12 @@ def test_replicas_move_between_log_directories_while_servers_fail(
 @pytest.mark.parametrize("system", ["kafka:3.9.2", "kafka:4.4.0"])
 def test_controllers_leave_the_quorum_and_join_it_again(ackproof, system: str) -> None:
     _run(ackproof, system, {"metadata.quorum": "dynamic-kraft", "zookeepers": 3}, _VOTERS)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="disks that fail need root")
+@pytest.mark.parametrize(
+    ("system", "quorum"), [("kafka:3.9.2", "isolated-kraft"), ("kafka:4.4.0", "dynamic-kraft")]
+)
+def test_disks_of_controllers_fail_and_return(ackproof, system: str, quorum: str) -> None:
+    cluster = {"metadata.quorum": quorum, "zookeepers": 3, "disks": {"megabytes": 256}}
+    _run(ackproof, system, cluster, _DISKS)

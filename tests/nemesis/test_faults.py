@@ -17,6 +17,7 @@ from ackproof.nemesis.process.commands import COMMAND
 from ackproof.nemesis.process.rolling import ROLLS
 from ackproof.nemesis.process.voters import REMOVE_VOTER
 from ackproof.nemesis.proofs import expiry_ms
+from ackproof.nemesis.storage import STORAGE
 from ackproof.nemesis.targets.expressions import parse
 from ackproof.nemesis.targets.resolution import resolve
 from ackproof.testing.faults import Nemesis, check_fault
@@ -296,7 +297,7 @@ AIMED_AT = {
 }
 
 
-ONLY = {**{one.name: "all" for one in ROLLS}, REMOVE_VOTER.name: "zookeeper-1"}
+ONLY = {**{one.name: "all" for one in (*ROLLS, *STORAGE)}, REMOVE_VOTER.name: "zookeeper-1"}
 """The target of each fault that cannot have all servers as its target."""
 
 

@@ -77,6 +77,21 @@ class TestPowerFailure:
         disks_of(nemesis.memory, 2).clear()
         assert not nemesis.bitten(nemesis.strike("power-failure", "broker-2")).proven
 
+    def test_of_a_controller_with_a_disk(self, nemesis: Nemesis) -> None:
+        (keeper,) = nemesis.memory.system.zookeepers
+        keeper.node.disk("1", 64)
+        entry = nemesis.strike("power-failure", "zookeeper-1")
+        proof = nemesis.bitten(entry)
+        assert proof.proven
+        seen = proof.observations["unsynced data is gone"]
+        assert seen == {"zookeeper-1": ["synced there, unsynced gone"]}
+        nemesis.executor.heal(entry)
+        assert nemesis.healed(entry).proven
+
+    def test_of_a_keeper_without_disks_is_refused(self, nemesis: Nemesis) -> None:
+        with pytest.raises(Unplannable, match="KRaft controllers that are no brokers, not for zoo"):
+            nemesis.aim("power-failure", "zookeeper-1")
+
     def test_all_processes_end_before_the_first_disk(self, nemesis: Nemesis) -> None:
         kinds = [type(effect) for effect in nemesis.aim("power-failure", "all").plan.effects]
         assert kinds == [ProcessKill] * 3 + [PowerLoss] * 3

@@ -41,8 +41,8 @@ SystemName = Annotated[str, BeforeValidator(systems.as_name)]
 
 
 class DisksSpec(Section):
-    """Disks of the brokers' own, which faults can affect. Default: if a planned fault needs
-    them."""
+    """Disks of servers, which faults can affect: of brokers, and one of each KRaft controller that
+    is no broker. Default: if a planned fault needs them."""
 
     per_broker: Annotated[int, Field(ge=1, le=8)] = 1
     """Disks of each broker, each with a log directory."""
@@ -124,6 +124,13 @@ class ClusterSpec(Section):
         """Return the names of the servers that keep the metadata. With combined KRaft these are the
         first brokers."""
         return () if self.quorum is None else self.quorum.keepers(self.zookeepers)
+
+    @property
+    def keepers_with_disks(self) -> tuple[str, ...]:
+        """Return those that have a disk of their own where a fault needs it: KRaft's controllers
+        that are no brokers."""
+        apart = self.quorum is not None and self.quorum.kraft and not self.quorum.combined
+        return self.keepers if apart else ()
 
     @property
     def broker_names(self) -> tuple[str, ...]:

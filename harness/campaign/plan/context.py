@@ -166,6 +166,7 @@ def planned_members(cluster: ClusterSpec) -> Members:
         zookeepers=cluster.keepers,
         clients=client_nodes(cluster),
         racks=cluster.rack_of,
+        keepers_with_disks=cluster.keepers_with_disks,
     )
 
 

@@ -214,12 +214,13 @@ def _processes(draft: Draft) -> float | None:
 
 
 def _disks(draft: Draft) -> float | None:
-    """Return the disks of all brokers. Each is a loop device, of which a machine has few."""
+    """Return the disks of all servers. Each is a loop device, of which a machine has few."""
     if draft.cluster is None:
         return None
     spec = draft.cluster.disks
-    brokers = draft.cluster.largest.brokers + joining(draft.faults or ())
-    return 0 if spec is None else brokers * spec.per_broker
+    largest = draft.cluster.largest
+    brokers = largest.brokers + joining(draft.faults or ())
+    return 0 if spec is None else brokers * spec.per_broker + len(largest.keepers_with_disks)
 
 
 def _megabytes(draft: Draft) -> float | None:
@@ -324,7 +325,7 @@ _THEN: Sequence[Total] = (
         most=_PROCESSES_MAX,
         rather_at=lambda draft: "workload" if _clients(draft) > 1 else None,
     ),
-    Total(field="cluster.disks", what="disks of brokers", of=_disks, asked=40, most=_DISKS_MAX),
+    Total(field="cluster.disks", what="disks of servers", of=_disks, asked=40, most=_DISKS_MAX),
     Total(
         field="cluster.disks",
         what="megabytes of the brokers' disks",

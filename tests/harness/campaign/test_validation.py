@@ -247,7 +247,7 @@ REFUSALS = [
     (
         {"cluster.brokers": 51, "cluster.disks": {"per.broker": 4}},
         "cluster.disks",
-        "disks of brokers: 204 in total, at most 200",
+        "disks of servers: 204 in total, at most 200",
     ),
     (
         {"cluster.disks": {"per.broker": 8, "megabytes": 1 << 20}},

@@ -9,12 +9,13 @@ import base64
 import re
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
 from ackproof.infra.api.artifacts import Artifact
 from ackproof.infra.api.capabilities import (
     BrokerCertificates,
+    Disk,
     DiskPlan,
     Stage,
     Upgrade,
@@ -201,6 +202,11 @@ def metadata(node: Node) -> PurePosixPath:
     return node.directory / "metadata"
 
 
+def _metadata_of(controller: Node, own: Sequence[Disk]) -> PurePosixPath:
+    """Return the directory of the metadata log of a controller that is no broker."""
+    return own[0].data if own else metadata(controller)
+
+
 def _config(node: Node) -> PurePosixPath:
     return node.directory / "server.properties"
 
@@ -235,7 +241,8 @@ class SystemOnKRaft(DeployedSystem):
         dynamic: Whether controllers can leave and join the quorum (KIP-853).
         properties: Kafka's properties, the same for every server. Those that identify a server and
             its address (``RESERVED``) raise ValueError.
-        disks: The disks of the brokers' logs; None for directories of their nodes.
+        disks: The disks of the brokers' logs, of which a controller has one for its metadata log
+            unless it is a broker; None for directories of their nodes.
         clocks: Whether every server uses a fake clock of its node.
         racks: The racks that brokers take in turn; none for those of ``properties``.
         security: The security of connections; None for connections in the clear.
@@ -404,12 +411,14 @@ class SystemOnKRaft(DeployedSystem):
 
     def _controller(self, node: Node, number: int) -> NodeServer:
         place = node.directory / "data"
+        own = disks(node, None if self._disks is None else replace(self._disks, per_server=1))
         return NodeServer(
             node,
             number,
             CONTROLLER_PORT,
-            self._configured(node, number, [_CONTROLLER], [place]),
+            self._configured(node, number, [_CONTROLLER], [place], _metadata_of(node, own)),
             self._peer_ports(number),
+            disks=own,
             clock=self._clock(node),
             knock=knock,
             before_start=lambda: self._format(
@@ -418,8 +427,8 @@ class SystemOnKRaft(DeployedSystem):
         )
 
     def _voter(self, controller: NodeServer) -> Voter:
-        node = controller.node
-        return Voter(controller, CONTROLLERS.name, (metadata(node), node.directory / "data"))
+        kept = (_metadata_of(controller.node, controller.disks), controller.node.directory / "data")
+        return Voter(controller, CONTROLLERS.name, kept)
 
     def _founding(self, number: int) -> Sequence[str]:
         """Return how a controller is formatted: as one of the first voters, and later without
@@ -440,7 +449,7 @@ class SystemOnKRaft(DeployedSystem):
             node,
             number,
             BROKER_PORT,
-            self._configured(node, number, roles, places),
+            self._configured(node, number, roles, places, metadata(node)),
             self._peer_ports(number),
             () if self._credentials is None else (BROKERS.port,),
             disks=own,
@@ -453,8 +462,15 @@ class SystemOnKRaft(DeployedSystem):
         return (CONTROLLER_PORT,) if number in self._voters and len(self._voters) > 1 else ()
 
     def _configured(
-        self, node: Node, number: int, roles: Sequence[str], places: Sequence[PurePosixPath]
+        self,
+        node: Node,
+        number: int,
+        roles: Sequence[str],
+        places: Sequence[PurePosixPath],
+        kept: PurePosixPath,
     ) -> Command:
+        """Configure a server with log directories at ``places``, and its metadata log in ``kept``.
+        Return the command that starts it."""
         voters = [f"{n}@{host}:{port}" for n, (host, port) in self._voters.items()]
         fixed = {"controller.quorum.voters": ",".join(voters)}
         of_broker = [PLAINTEXT] if self._credentials is None else [CLIENTS, BROKERS]
@@ -469,7 +485,7 @@ class SystemOnKRaft(DeployedSystem):
             "listeners": ",".join(one.at(node.address) for one in listeners),
             **secured,
             "log.dirs": ",".join(map(str, places)),
-            "metadata.log.dir": str(metadata(node)),
+            "metadata.log.dir": str(kept),
             **(self._rack(node.name) if _BROKER in roles else {}),
             **(self._tier.settings(PLAINTEXT.name) if self._tier and _BROKER in roles else {}),
         }
