@@ -257,7 +257,8 @@ WRONG = {
         [
             "5:4: faults[0].stroy: unknown key; did you mean story?",
             "6:4: faults[1].fualt: unknown key; did you mean fault?",
-            "7:38: faults[2].hold: unknown key; known: story, topic, partition, rack, at, weight, seed",
+            "7:38: faults[2].hold: unknown key; known: story, topic, partition, rack, at, weight, "
+            "seed",
             "8:3: faults[3].fault: is missing",
         ],
     ),
