@@ -24,7 +24,8 @@ from ackproof.infra.api.interface import (
     ViewUnsupported,
 )
 from ackproof.infra.backends.kubernetes import broker_pods
-from ackproof.infra.backends.ssh.inventory import DIRECTORY
+from ackproof.infra.backends.kubernetes.broker_pods import BrokerPod
+from ackproof.infra.backends.ssh.inventory import DIRECTORY, BrokerHost
 from ackproof.infra.machine.secrets import Handed
 from ackproof.infra.systems import prepare
 from ackproof.infra.systems.external.description import (
@@ -108,16 +109,24 @@ def doings(cluster: ClusterSpec) -> Iterator[str]:
         for action in sorted(by_agent(handle)) if described.has_agent(number) else ():
             yield f"{name}, to {action}: a signal by the agent"
     for name, host in sorted(described.hosts.items()):
+        if isinstance(host, BrokerPod):
+            yield (
+                f"{name}, in its pod: an ephemeral container of {host.pods.image} with the agent, "
+                "as root with NET_ADMIN and SYS_PTRACE, which ends with the run; its entry stays"
+            )
+            continue
         login = host.login
         yield (
             f"{name}, beside its process on {login.user}@{login}: the agent in {DIRECTORY}, as "
             "root, removed at the end"
         )
-    if described.hosts:
+    if any(isinstance(host, BrokerHost) for host in described.hosts.values()):
         yield (
             "for the faults of the timeline, agents drop or delay packets by nft and tc, limit the "
             "brokers' control groups, and fill the disks of their logs"
         )
+    elif described.hosts:
+        yield "for the faults of the timeline, agents drop or delay packets by nft and tc"
     if not described.handles:
         yield "controls no broker"
 

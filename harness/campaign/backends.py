@@ -23,6 +23,7 @@ from ackproof.infra.api.interface import Backend, Capability, System
 from ackproof.infra.backends.docker import engine
 from ackproof.infra.backends.kubernetes import cluster as kubernetes_cluster
 from ackproof.infra.backends.kubernetes import manifests as kubernetes_manifests
+from ackproof.infra.backends.kubernetes.broker_pods import BrokerPod
 from ackproof.infra.backends.local import enter as local_enter
 from ackproof.infra.backends.localhost import CAPABILITIES, LocalhostBackend
 from ackproof.infra.backends.ssh import inventory, libraries
@@ -193,8 +194,8 @@ def run_name(results: Path) -> str:
     return hashlib.sha256(str(results.absolute()).encode()).hexdigest()[:16]
 
 
-def _hosts_of_brokers(cluster: ClusterSpec) -> Mapping[str, BrokerHost]:
-    """Return the hosts of an external cluster's brokers beside which the agent is put."""
+def _hosts_of_brokers(cluster: ClusterSpec) -> Mapping[str, BrokerHost | BrokerPod]:
+    """Return the hosts or pods of an external cluster's brokers beside which the agent is put."""
     external = cluster.external
     return {} if external is None else described(external, cluster.brokers).hosts
 
@@ -202,13 +203,13 @@ def _hosts_of_brokers(cluster: ClusterSpec) -> Mapping[str, BrokerHost]:
 def _here(site: BackendContext, scratch: Path, results: Path) -> Backend:
     if not (hosts := _hosts_of_brokers(site.cluster)):
         return LocalhostBackend(scratch)
-    from ackproof.infra.backends.ssh.attachment import Attachments
+    from ackproof.infra.backends.attachment import Attachments
 
     return LocalhostBackend(scratch, Attachments(hosts, run_name(results)))
 
 
 def _beside_brokers(site: BackendContext) -> frozenset[Capability]:
-    from ackproof.infra.backends.ssh.attachment import survey
+    from ackproof.infra.backends.attachment import survey
 
     return survey(_hosts_of_brokers(site.cluster), site.tell)
 
@@ -337,10 +338,22 @@ BESIDE_BROKERS = replace(
 """The place of an external cluster with agents beside its brokers: the backend here, and more."""
 
 
+_BESIDE_BROKERS_IN_PODS = replace(
+    BESIDE_BROKERS,
+    never={
+        **BESIDE_BROKERS.never,
+        **kubernetes_manifests.NEVER,
+        Capability.FILL_DISKS: "the disk may be that of the cluster's node",
+    },
+)
+
+
 def place_of(cluster: ClusterSpec | ClusterSweep) -> BackendKind:
     """Return the backend on which a cluster runs."""
-    beside = cluster.external is not None and cluster.external.agent
-    return BESIDE_BROKERS if beside else BACKENDS[cluster.backend]
+    if cluster.external is None or not cluster.external.agent:
+        return BACKENDS[cluster.backend]
+    in_pods = cluster.external.kubernetes is not None
+    return _BESIDE_BROKERS_IN_PODS if in_pods else BESIDE_BROKERS
 
 
 def make(cluster: ClusterSpec, backend: Backend) -> System:

@@ -71,7 +71,8 @@ def log_lines(pid: int, words: list[str], within_s: float) -> list[str] | None:
 
     These are the files that it has open and whose names end with ``.log``, and what it has put
     aside beside them in the last ``within_s`` seconds. Segments of partitions are none. Return None
-    if it has no such file open.
+    if it has no such file open. Paths are seen as the process sees them, which may have another
+    root.
     """
     opened = set(_log_files(pid))
     since = time.time() - within_s
@@ -94,7 +95,7 @@ def _log_files(pid: int) -> Iterator[str]:
             with contextlib.suppress(FileNotFoundError):
                 path = os.readlink(f"/proc/{pid}/fd/{name}")
                 if path.endswith(".log") and not _SEGMENT.fullmatch(os.path.basename(path)):
-                    yield path
+                    yield f"/proc/{pid}/root{path}"
 
 
 def _server(port: int) -> int:
@@ -151,8 +152,11 @@ def _undo(change: dict[str, Any]) -> None:
 
 
 def pause(port: int) -> None:
-    """Stop the server's process until :func:`resume`."""
+    """Stop the server's process until :func:`resume`. Raises Refused for the first process of a
+    container, to which the kernel passes no such signal from within."""
     pid = _server(port)
+    if pid == 1:
+        raise RefusedByNode("it is the first process of its container, which cannot be paused")
     start = stat(pid).start
     _note({"resume": pid, "start": start})
     _send(pid, start, signal.SIGSTOP)

@@ -19,7 +19,7 @@ from ackproof.infra.node.nodes import AgentLinks, Nodes
 from ackproof.infra.node.this_machine import Directories, addresses_of_interfaces, node_of
 
 if TYPE_CHECKING:
-    from ackproof.infra.backends.ssh.attachment import Attachments
+    from ackproof.infra.backends.attachment import Attachments
 
 CAPABILITIES = frozenset({Capability.SIGNALS})
 """The capabilities for the clients' processes."""

@@ -21,6 +21,10 @@ ANSWER_TIMEOUT_S = 15.0
 _CLOCK_READINGS = 5
 
 
+class NodeGone(InfraError):
+    """The end of a node, with every process that ran there."""
+
+
 class AgentConnection(Protocol):
     """A connection to an agent."""
 

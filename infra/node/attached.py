@@ -6,7 +6,7 @@ from typing import Any, NoReturn
 
 from ackproof.infra.api.capabilities import LimitedResource
 from ackproof.infra.api.interface import InfraError, ProcessState, SchedulingTimes
-from ackproof.infra.node.agent_client import AgentClient
+from ackproof.infra.node.agent_client import AgentClient, NodeGone
 from ackproof.infra.node.node import in_units_of_the_agent
 
 _DISK_WITHIN_S = 60.0
@@ -61,7 +61,12 @@ class FoundProcess:
         return found
 
     def _seen(self) -> Mapping[str, Any]:
-        found: Mapping[str, Any] = self._agent.ask("see_server", pid=self.pid, start=self._start)
+        try:
+            found: Mapping[str, Any] = self._agent.ask(
+                "see_server", pid=self.pid, start=self._start
+            )
+        except NodeGone:
+            return {"state": ProcessState.EXITED, "scheduled": None}
         return found
 
 

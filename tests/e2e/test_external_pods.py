@@ -86,3 +86,44 @@ def test_pods_that_differ_from_the_file_are_refused(kafka: KafkaInPods, on_kafka
     result = on_kafka("run", "small.yaml", "--out", "results", "--yes")
     assert result.returncode == 2, result.stdout + result.stderr
     assert "the pod keeper has no broker.id by its ordinal+1" in result.stderr, result.stderr
+
+
+def test_agents_in_pods_prove_faults_and_end(kafka: KafkaInPods, on_kafka) -> None:
+    """The agent follows broker 1 into its next pod."""
+    vary(
+        on_kafka,
+        kafka.section(agent=True),
+        {"fault": "cut", "target": "broker-1 <-> broker-2", "hold": "12s"},
+        {"fault": "pause", "target": "broker-2", "hold": "12s"},
+        {"fault": "kill", "target": "broker-1", "hold": "5s"},
+        {"fault": "slow", "target": "broker-1 -> broker-2", "hold": "5s"},
+    )
+    before = kafka.rules(2)
+    result = on_kafka("run", "small.yaml", "--out", "results", "--yes")
+    assert result.returncode == 0, result.stdout + result.stderr
+    document = json.loads((on_kafka.directory / "results" / "verdict.json").read_text())
+    assert [fault["proven"] for fault in document["faults"]] == [True] * 4
+    assert document["cells"][0]["verdict"] == "pass"
+    run = on_kafka.directory / "results" / "runs" / "1"
+    for broker in range(3):
+        assert list(run.glob(f"replicas/broker-{broker}/*/*.log")), "its replicas were read"
+    until("all agents have ended", lambda: not any(kafka.agents()), PATIENCE_S)
+    assert kafka.rules(2) == before == kafka.rules(1)
+    assert kafka.topics() == set()
+
+
+def test_agent_of_a_killed_run_is_ended_by_clean(kafka: KafkaInPods, on_kafka) -> None:
+    cut = {"fault": "cut", "target": "broker-1 -> broker-2", "hold": "9m"}
+    vary(on_kafka, kafka.section(agent=True), cut)
+    before = kafka.rules(2)
+    running = on_kafka.start("run", "small.yaml", "--out", "results", "--yes")
+    on_kafka.wait_for_output("cut#1 verified")
+    assert "drop" in kafka.rules(2)
+    os.kill(running.pid, signal.SIGKILL)
+    running.wait(PATIENCE_S)
+
+    cleaned = on_kafka("clean")
+    assert cleaned.returncode == 0, cleaned.stdout + cleaned.stderr
+    until("all agents have ended", lambda: not any(kafka.agents()), PATIENCE_S)
+    assert kafka.rules(2) == before
+    assert kafka.topics() == set()

@@ -11,7 +11,7 @@ from kubernetes.client import V1ObjectMeta, V1OwnerReference, V1Pod
 
 from ackproof.harness.cli import cli
 from ackproof.infra.api.interface import InfraError
-from ackproof.infra.backends.kubernetes import broker_pods, cluster, manifests
+from ackproof.infra.backends.kubernetes import agent_pods, broker_pods, cluster, manifests
 from ackproof.infra.backends.kubernetes.broker_pods import BrokerPods
 from ackproof.infra.backends.kubernetes.manifests import PodSettings
 
@@ -165,6 +165,34 @@ def test_pod_that_nothing_keeps_down_is_not_deleted() -> None:
     assert broker_pods.unkept(made_pod("Deployment", "StrimziPodSet")) is None
     assert "kafka-0 has no owner" in (broker_pods.unkept(made_pod()) or "")
     assert "a pod of another name" in (broker_pods.unkept(made_pod("ReplicaSet")) or "")
+
+
+def test_agents_container_may_affect_the_pod_and_see_the_broker_and_no_more() -> None:
+    made = agent_pods.container("ackproof-1", "image", "kafka")
+    assert made["targetContainerName"] == "kafka"
+    rights = made["securityContext"]
+    assert rights["allowPrivilegeEscalation"] is False
+    assert "privileged" not in rights
+    assert rights["capabilities"]["drop"] == ["ALL"]
+    assert {"NET_ADMIN", "SYS_PTRACE"} <= set(rights["capabilities"]["add"])
+
+
+@pytest.mark.parametrize(
+    ("frame", "status"),
+    [
+        ({"status": "Success"}, (0, "")),
+        (
+            {
+                "status": "Failure",
+                "details": {"causes": [{"reason": "ExitCode", "message": "3"}]},
+            },
+            (3, ""),
+        ),
+        ({"status": "Failure", "message": "no python3"}, (126, "no python3")),
+    ],
+)
+def test_exit_status_of_an_exec_is_in_its_last_frame(frame, status: tuple[int, str]) -> None:
+    assert agent_pods.exit_status(json.dumps(frame).encode()) == status
 
 
 def test_missing_image_is_refused_with_the_way_to_one(environment) -> None:

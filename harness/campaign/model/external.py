@@ -13,7 +13,7 @@ from ackproof.config.documents import VARIABLE, PatternDescription
 from ackproof.harness.campaign.model.values import Scalar, Section
 from ackproof.history.cell import as_text
 from ackproof.infra.backends.kubernetes.broker_pods import BrokerPod, BrokerPods
-from ackproof.infra.backends.kubernetes.cluster import kubeconfig_files
+from ackproof.infra.backends.kubernetes.cluster import IMAGE, kubeconfig_files
 from ackproof.infra.backends.ssh.inventory import Address, Login, User
 from ackproof.infra.machine.secrets import Secret
 from ackproof.infra.systems.external.description import (
@@ -141,6 +141,8 @@ class KubernetesSpec(Section):
     """The broker's container. Default: the first one."""
     context: Word | None = None
     """The context of the kubeconfig. Default: the current one."""
+    image: Word | None = None
+    """The image of the agent's container. Default: `ACKPROOF_KUBERNETES_IMAGE`."""
 
     @model_validator(mode="after")
     def _one(self) -> Self:
@@ -160,6 +162,7 @@ class KubernetesSpec(Section):
             id=self.id,
             container=self.container if strimzi is None else _STRIMZI_CONTAINER,
             context=self.context,
+            image=self.image or os.environ.get(IMAGE) or None,
             kubeconfig=kubeconfig_files(),
         )
 

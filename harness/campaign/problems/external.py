@@ -35,6 +35,7 @@ from ackproof.harness.campaign.problems.systems import keeper_roles
 from ackproof.history.cell import LIBRDKAFKA, as_text
 from ackproof.infra import systems
 from ackproof.infra.api.interface import Capability
+from ackproof.infra.backends.kubernetes.cluster import IMAGE
 from ackproof.infra.backends.ssh.inventory import Login
 from ackproof.infra.node.nodes import LIMITS, OF_LINKS
 from ackproof.infra.systems.external.description import Action, by_agent
@@ -241,8 +242,13 @@ def _lacking(
     if not spec.servers and spec.kubernetes is None:
         yield f"{fault} needs control of the brokers: configure it under {_WHERE}.servers"
         return
-    if spec.kubernetes is not None and needed - controls(spec, 1)[ids(spec, 1)[0]].actions:
-        yield f"{fault} is none of the operations of Kubernetes on pods"
+    if spec.kubernetes is not None:
+        control = next(iter(controls(spec, 1).values()))
+        if needed - control.actions - (by_agent(control) if spec.agent else set()):
+            yield (
+                f"{fault} is none of the operations of Kubernetes on pods: it needs the agent "
+                f"beside the brokers ({_WHERE}.agent)"
+            )
     for name in (*filter(is_broker, spec.servers), *controllers):
         if name not in spec.servers:
             yield f"{fault} needs control of {name}, which {_WHERE}.servers does not have"
@@ -373,7 +379,9 @@ def _agents(spec: ExternalSpec) -> Iterator[Problem]:
         return
     field = f"{_WHERE}.agent"
     if spec.kubernetes is not None:
-        yield Problem(field=field, reason="the agent is not put into pods of others: leave it out")
+        if spec.kubernetes.pods.image is None:
+            reason = f"needs an image for its container: set {_WHERE}.kubernetes.image, or {IMAGE}"
+            yield Problem(field=field, reason=reason)
         return
     if not spec.servers:
         reason = f"the agent is put beside the brokers of {_WHERE}.servers: name them"

@@ -23,6 +23,8 @@ FINALIZER = "ackproof/held-down"
 """The finalizer of a pod that must not come back yet."""
 OWNERS = frozenset({"StatefulSet", "StrimziPodSet"})
 """The kinds of owners that make a new pod of the same name only when the old one is gone."""
+ROOT = "/proc/1/root"
+"""The file system of the broker's container, as an agent in the pod sees it."""
 _ORDINAL = re.compile(r"ordinal(?:\+([0-9]{1,9}))?")
 _ENDED = frozenset({"Succeeded", "Failed"})
 _ENDS_WITHIN_S = 60.0
@@ -42,6 +44,7 @@ class BrokerPods(BaseModel):
             ``ordinal+N`` for that number and N, else the name of a label.
         container: The container of the broker; None for the first one.
         context: The context of the kubeconfig; None for its current one.
+        image: The image of the agent's container; None without agents.
         kubeconfig: The absolute paths of the kubeconfig, so that a later process asks the same
             cluster. Empty for that of the calling process.
     """
@@ -53,6 +56,7 @@ class BrokerPods(BaseModel):
     id: str = "ordinal"
     container: str | None = None
     context: str | None = None
+    image: str | None = None
     kubeconfig: str = ""
 
     def broker_of(self, name: str, labels: Mapping[str, str]) -> int | None:
@@ -62,6 +66,10 @@ class BrokerPods(BaseModel):
         if not (written.isascii() and written.isdigit()):
             return None
         return int(written) + int((ordinal and ordinal[1]) or 0)
+
+    def beside(self, pod: Any) -> str:
+        """Return the container of the broker in a pod (``V1Pod``)."""
+        return str(self.container or pod.spec.containers[0].name)
 
     def __str__(self) -> str:
         context = f" --context {self.context}" if self.context else ""
@@ -91,7 +99,7 @@ def end(pod: BrokerPod, *, at_once: bool) -> None:
     from kubernetes.client import V1DeleteOptions, V1Preconditions
 
     with _api(pod.pods) as core:
-        found = _present(core, pod)
+        found = present(core, pod)
         if (reason := unkept(found)) is not None:
             raise InfraError(f"{pod}: {reason}")
         name, uid = found.metadata.name, found.metadata.uid
@@ -220,8 +228,8 @@ def _all(core: "CoreV1Api", pod: BrokerPod) -> Sequence[Any]:
     return [one for one in _listed(core, pod.pods) if _broker(pod.pods, one) == pod.broker]
 
 
-def _present(core: "CoreV1Api", pod: BrokerPod) -> Any:
-    """Return the only pod of a broker."""
+def present(core: "CoreV1Api", pod: BrokerPod) -> Any:
+    """Return the only pod of a broker (``V1Pod``). Raises InfraError if there is not one."""
     found = _all(core, pod)
     if len(found) != 1:
         raise InfraError(f"{pod}: {len(found)} pods match, but exactly one is needed")

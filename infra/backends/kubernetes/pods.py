@@ -8,7 +8,7 @@ repeated request.
 import json
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 from urllib.parse import quote
 
@@ -42,7 +42,7 @@ _ENDS_WITHIN_S = 60.0
 _GRACE_S = 1
 _PATIENCE_S = 30.0
 _EVERY_S = 0.3
-_HOPELESS = frozenset(
+HOPELESS = frozenset(
     {
         "CreateContainerConfigError",
         "CreateContainerError",
@@ -67,7 +67,7 @@ class Pods:
     def __init__(self, client: ApiClient, namespace: str) -> None:
         self.client = client
         self.namespace = namespace
-        self._core = CoreV1Api(client)
+        self.core = CoreV1Api(client)
 
     def create(self, pod: Manifest) -> str:
         """Create a pod, wait until its container runs, and return its address.
@@ -76,7 +76,7 @@ class Pods:
         """
         name = pod["metadata"]["name"]
         with answered(f"the cluster refuses the pod of {name}"):
-            self._core.create_namespaced_pod(self.namespace, pod, _request_timeout=ANSWERS_WITHIN_S)
+            self.core.create_namespaced_pod(self.namespace, pod, _request_timeout=ANSWERS_WITHIN_S)
         begun = time.monotonic()
         found: list[str] = []
 
@@ -98,7 +98,7 @@ class Pods:
     def read(self, name: str) -> Any:
         """Return a pod (``V1Pod``). Raises Refusal with the status 404 if there is none."""
         with answered(f"the pod of {name}"):
-            return self._core.read_namespaced_pod(
+            return self.core.read_namespaced_pod(
                 name, self.namespace, _request_timeout=ANSWERS_WITHIN_S
             )
 
@@ -116,7 +116,7 @@ class Pods:
         """Delete a pod with its files, and wait until it is gone."""
         try:
             with answered(f"cannot remove the pod of {name}"):
-                self._core.delete_namespaced_pod(
+                self.core.delete_namespaced_pod(
                     name,
                     self.namespace,
                     grace_period_seconds=_GRACE_S,
@@ -135,21 +135,23 @@ class Pods:
             if self.read(name).status.phase not in ENDED:
                 return None
             with answered():
-                output: str = self._core.read_namespaced_pod_log(
+                output: str = self.core.read_namespaced_pod_log(
                     name, self.namespace, tail_lines=10, _request_timeout=ANSWERS_WITHIN_S
                 )
         except Refusal as refusal:
             return "" if refusal.status == 404 else str(refusal)
         return output
 
-    def execute(self, name: str, command: Sequence[str]) -> "ExecStream":
+    def execute(
+        self, name: str, command: Sequence[str], container: str = CONTAINER
+    ) -> "ExecStream":
         """Start a program in a pod, and return the stream to its standard input and output.
 
         Raises OSError or WebSocketException if the cluster refuses it or does not answer.
         """
         place = f"/api/v1/namespaces/{quote(self.namespace)}/pods/{quote(name)}/exec"
         query = [("stdin", "true"), ("stdout", "true"), ("stderr", "true")]
-        query += [("container", CONTAINER), *(("command", word) for word in command)]
+        query += [("container", container), *(("command", word) for word in command)]
         configuration = self.client.configuration
         token = configuration.get_api_key_with_prefix("BearerToken", alias="authorization")
         url = get_websocket_url(f"{configuration.host}{place}", query)
@@ -166,7 +168,7 @@ def _has_failed(pod: Any, waited_s: float) -> bool:
     if pod.status.phase in ENDED:
         return True
     waiting = [one.state.waiting for one in pod.status.container_statuses or ()]
-    if any(one is not None and one.reason in _HOPELESS for one in waiting):
+    if any(one is not None and one.reason in HOPELESS for one in waiting):
         return True
     unplaced = any(
         one.type == "PodScheduled" and one.status == "False" for one in pod.status.conditions or ()
@@ -210,19 +212,33 @@ class ExecStream:
         started or has failed.
         """
         while not self._unread:
-            try:
-                frame = self._websocket.recv()
-            except WebSocketTimeoutException as error:
-                raise TimeoutError("no answer in time") from error
-            if not frame:
+            frame = self.frame()
+            if frame is None:
                 return b""
-            data = frame.encode() if isinstance(frame, str) else frame
-            if data[0] == STDOUT_CHANNEL:
-                self._unread = data[1:]
-            elif data[0] == ERROR_CHANNEL:
-                raise ConnectionError(_said_of_end(data[1:]))
+            channel, data = frame
+            if channel == STDOUT_CHANNEL:
+                self._unread = data
+            elif channel == ERROR_CHANNEL:
+                raise ConnectionError(_said_of_end(data))
         part, self._unread = self._unread[:size], self._unread[size:]
         return part
+
+    def frame(self) -> tuple[int, bytes] | None:
+        """Return the number and the data of the next frame, or None at the end of the stream.
+
+        Raises TimeoutError.
+        """
+        try:
+            frame = self._websocket.recv()
+        except WebSocketTimeoutException as error:
+            raise TimeoutError("no answer in time") from error
+        data = frame.encode() if isinstance(frame, str) else frame
+        return (data[0], data[1:]) if data else None
+
+    def frames(self) -> Iterator[tuple[int, bytes]]:
+        """Yield the number and the data of each frame until the end of the stream."""
+        while (frame := self.frame()) is not None:
+            yield frame
 
     def settimeout(self, seconds: float | None, /) -> None:
         self._websocket.settimeout(seconds)
@@ -239,11 +255,26 @@ def _said_of_end(status: bytes) -> str:
 
 
 class PodConnection:
-    """An ``infra.node.agent_client.AgentConnection`` to the agent of a pod."""
+    """An ``infra.node.agent_client.AgentConnection`` to the agent of a pod.
 
-    def __init__(self, pods: Pods, name: str) -> None:
+    Args:
+        command: The program that connects with the agent, in the container of that name.
+        gone: Returns why the agent cannot answer any more, or None while it may; raises NodeGone
+            if nothing of the node is left. Without it, the agent is the pod's first process.
+    """
+
+    def __init__(
+        self,
+        pods: Pods,
+        name: str,
+        command: Sequence[str] = AGENT_CONNECTION,
+        container: str = CONTAINER,
+        gone: Callable[[], str | None] | None = None,
+    ) -> None:
         self._pods = pods
         self._name = name
+        self._command, self._container = command, container
+        self._gone = gone or self._first_process_gone
         self._lock = threading.Lock()
         self._idle: list[Wire] = []
         self._closed = False
@@ -296,10 +327,15 @@ class PodConnection:
                 raise InfraError(f"{self._name} is closed")
             if self._idle:
                 return self._idle.pop()
-        return Wire(self._pods.execute(self._name, AGENT_CONNECTION))
+        return Wire(self._pods.execute(self._name, self._command, self._container))
 
     def _check_lives(self) -> None:
+        if (reason := self._gone()) is not None:
+            raise InfraError(reason)
+
+    def _first_process_gone(self) -> str | None:
         words = self._pods.last_words(self._name)
-        if words is not None:
-            gone = f"the agent of {self._name} and every process below it are gone"
-            raise InfraError(f"{gone}; its last output: {words.strip() or '(none)'}")
+        if words is None:
+            return None
+        gone = f"the agent of {self._name} and every process below it are gone"
+        return f"{gone}; its last output: {words.strip() or '(none)'}"

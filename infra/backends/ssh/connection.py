@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from enum import Enum
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 import paramiko
 
@@ -20,6 +20,7 @@ from ackproof.infra.api.interface import InfraError
 from ackproof.infra.backends.ssh.inventory import Host
 from ackproof.infra.backends.ssh.login import TrustedHosts, Unreachable, log_in
 from ackproof.infra.machine.waiting import wait_until
+from ackproof.infra.node.agent_client import AgentConnection
 
 T = TypeVar("T")
 
@@ -52,6 +53,33 @@ class OpenConnection:
 
     transport: paramiko.Transport
     closing: ExitStack
+
+
+class HostConnection(Protocol):
+    """A way to run programs where an agent is brought."""
+
+    @property
+    def host(self) -> object:
+        """Return the place, whose text is its name in errors."""
+
+    def run(
+        self, argv: Sequence[str], content: bytes = b"", timeout: float = _RUN_TIMEOUT_S
+    ) -> ProgramResult:
+        """Run a program with ``content`` as its input, and return its exit status and all its
+        output."""
+
+    def channels(self, argv: Sequence[str], at_once: int) -> AgentConnection:
+        """Return a connection to an agent: ``argv`` starts the program that is its other end, of
+        which there are so many at once."""
+
+    def is_gone(self) -> bool:
+        """Return whether the place is known to be gone, with all that an agent did there."""
+
+    def is_elsewhere(self) -> bool:
+        """Return whether that is so, and what ran there runs at another place by now."""
+
+    def close(self) -> None:
+        """Close it for good. Idempotent."""
 
 
 class Connection:
@@ -91,6 +119,16 @@ class Connection:
                 return ProgramResult(channel.recv_exit_status(), output.decode(errors="replace"))
 
         return self.persist(act)
+
+    def channels(self, argv: Sequence[str], at_once: int) -> "SshChannels":
+        return SshChannels(self, argv, at_once)
+
+    def is_gone(self) -> bool:
+        """Return False: a host that does not answer may still be there."""
+        return False
+
+    def is_elsewhere(self) -> bool:
+        return False
 
     def close(self) -> None:
         """Close it for good. Idempotent."""

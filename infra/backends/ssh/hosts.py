@@ -8,7 +8,7 @@ from functools import partial
 
 from ackproof.infra.api.artifacts import Artifact
 from ackproof.infra.api.interface import Capability, InfraError
-from ackproof.infra.backends.ssh.connection import Connection, SshChannels
+from ackproof.infra.backends.ssh.connection import Connection, HostConnection
 from ackproof.infra.backends.ssh.inventory import Host, Inventory, place
 from ackproof.infra.backends.ssh.login import TrustedHosts
 from ackproof.infra.backends.ssh.preparation import (
@@ -19,7 +19,7 @@ from ackproof.infra.backends.ssh.preparation import (
     prepare,
 )
 from ackproof.infra.machine.parallel import on_all
-from ackproof.infra.node.agent_client import AgentClient
+from ackproof.infra.node.agent_client import AgentClient, AgentConnection
 from ackproof.infra.node.nodes import capabilities, lacking, limits
 
 _NOTHING: Mapping[Capability, str] = {}
@@ -151,7 +151,7 @@ _ACQUIRE_TIMEOUT_S = 60.0
 
 
 def claim(
-    connection: Connection,
+    connection: HostConnection,
     brought: DeliveredAgent,
     run: str,
     env: Mapping[str, str],
@@ -172,9 +172,13 @@ def claim(
         env=dict(env),
         ended_by=ended_by,
     )
+    return AgentClient(str(connection.host), to_agent(connection, brought))
+
+
+def to_agent(connection: HostConnection, brought: DeliveredAgent) -> AgentConnection:
+    """Return a connection to the agent of the run that has the host."""
     argv = [*brought.program, "connect", str(brought.base / "run" / "agent.sock")]
-    way = SshChannels(connection, argv, at_once=_CHANNELS)
-    return AgentClient(str(connection.host), way)
+    return connection.channels(argv, at_once=_CHANNELS)
 
 
 # --- removing what hosts hold -----------------------------------------------------------------

@@ -16,7 +16,7 @@ from ackproof.infra.api.artifacts import Artifact
 from ackproof.infra.api.capabilities import LimitedResource
 from ackproof.infra.api.interface import InfraError, Software
 from ackproof.infra.backends.ssh import bundle, libraries
-from ackproof.infra.backends.ssh.connection import Connection, SshChannels
+from ackproof.infra.backends.ssh.connection import Connection, HostConnection
 from ackproof.infra.machine.software import JAVA_VERSION_MIN, parse_version, zookeeper_jars
 from ackproof.infra.node.agent_client import AgentClient
 from ackproof.infra.node.copying import bring_artifact
@@ -122,7 +122,11 @@ class PreparedHost(DeliveredAgent):
 
 
 def bring_agent(
-    connection: Connection, directory: str, before: Sequence[str] = (), *, installs: bool = True
+    connection: HostConnection,
+    directory: str,
+    before: Sequence[str] = (),
+    *,
+    installs: bool = True,
 ) -> DeliveredAgent:
     """Copy the agent to the host. Raises InfraError without a suitable Python.
 
@@ -149,11 +153,11 @@ def bring_agent(
         if put.status != 0:
             raise InfraError(f"{connection.host}: {put.output.strip()}")
     program = [*python, str(path)]
-    way = SshChannels(connection, [*program, "serve"], at_once=1)
+    way = connection.channels([*program, "serve"], at_once=1)
     return DeliveredAgent(base, program, AgentClient(str(connection.host), way))
 
 
-def _check_python(connection: Connection, version: Sequence[int]) -> None:
+def _check_python(connection: HostConnection, version: Sequence[int]) -> None:
     if tuple(version) < _PYTHON_MIN:
         raise InfraError(
             f"{connection.host}: its Python is {'.'.join(map(str, version))}, but 3.11 or "
@@ -248,7 +252,7 @@ def _check_may_install(
         raise InfraError(f"{wanted}, but Ackproof may not do it: {facts['not_root']}")
 
 
-def _apt(connection: Connection, packages: Sequence[str]) -> None:
+def _apt(connection: HostConnection, packages: Sequence[str]) -> None:
     root = connection.run(["id", "-u"]).output.strip() == "0"
     sudo = () if root else ("sudo", "-n", "--")
     apt = [*sudo, *_APT]

@@ -157,15 +157,18 @@ class DescribedCluster(Connection):
     controllers: DescribedControllers | None = None
 
     @property
-    def hosts(self) -> Mapping[str, BrokerHost]:
-        """Return the host of each broker beside which the agent is put, by the broker's name."""
-        if not self.agent:
-            return {}
-        return {
-            server_name(broker): BrokerHost(one.ssh, Path(one.known_hosts).expanduser())
-            for broker, one in self.handles.items()
-            if one.ssh is not None and broker in self.brokers
-        }
+    def hosts(self) -> Mapping[str, BrokerHost | BrokerPod]:
+        """Return the place of each broker beside which the agent is put, by the broker's name."""
+        places: dict[str, BrokerHost | BrokerPod] = {}
+        for broker, one in self.handles.items():
+            if not self.has_agent(broker):
+                continue
+            if one.pod is not None:
+                places[server_name(broker)] = one.pod
+            elif one.ssh is not None:
+                known_hosts = Path(one.known_hosts).expanduser()
+                places[server_name(broker)] = BrokerHost(one.ssh, known_hosts)
+        return places
 
     def has_agent(self, number: int) -> bool:
         """Return whether the agent is put beside a server."""

@@ -70,7 +70,7 @@ def _detach(journal: Journal, left: Left, tell: Tell) -> Iterator[str]:
     run = left.attached
     if run is None:
         return
-    from ackproof.infra.backends.ssh.attachment import detach  # slow to import
+    from ackproof.infra.backends.attachment import detach  # slow to import
 
     hosts = left.described.hosts
 

@@ -8,8 +8,9 @@ from typing import Any
 
 from ackproof.infra.agent.measuring import accepts
 from ackproof.infra.api.interface import InfraError, ProcessState, ViewUnavailable
+from ackproof.infra.backends.kubernetes.broker_pods import ROOT
 from ackproof.infra.machine.waiting import wait_until
-from ackproof.infra.node.agent_client import AgentClient
+from ackproof.infra.node.agent_client import AgentClient, NodeGone
 from ackproof.infra.node.attached import FoundProcess, LogDirectoryDisk, ServerLimits
 from ackproof.infra.node.node import AgentNode
 from ackproof.infra.systems.external.control import carry_out
@@ -160,6 +161,7 @@ class ExternalServer:
         self._found: FoundProcess | None = None
         self.host, self.port = "", 0
         self._handle = handle
+        self._pod = None if handle is None else handle.pod
         self._connection = connection
         self._journal = journal
         self.process = ExternalProcess(self)
@@ -192,14 +194,16 @@ class ExternalServer:
                 f"{self.name} does not name its log.dirs: the user needs DescribeConfigs on the "
                 "cluster"
             )
-        directories = [PurePosixPath(directory.strip()) for directory in named.split(",")]
+        root = PurePosixPath("/" if self._pod is None else ROOT)
+        directories = [root / directory.strip().lstrip("/") for directory in named.split(",")]
         for directory in directories:
             self._require_own(node, directory / _IDENTITY, cluster_id)
         node.address = self.host
         self.node, self.log_directories = node, directories
-        self.disks = [LogDirectoryDisk(node.agent, directory) for directory in directories]
         self.service_ports = _service_ports(settings, self.port)
-        node.limit_by(ServerLimits(node.agent, self.port))
+        if self._pod is None:
+            self.disks = [LogDirectoryDisk(node.agent, directory) for directory in directories]
+            node.limit_by(ServerLimits(node.agent, self.port))
         self._agent = node.agent
 
     def _require_own(self, node: AgentNode, path: PurePosixPath, cluster_id: str) -> None:
@@ -215,15 +219,19 @@ class ExternalServer:
 
     def accepts(self) -> bool:
         """Return whether a process listens at its port, by the agent beside it if there is one: the
-        network between here and there may be cut."""
+        network between here and there may be cut. The agent in a pod ends with the pod."""
         if self._agent is not None:
-            return self._agent.ask("listener", port=self.port) is not None
+            try:
+                return self._agent.ask("listener", port=self.port) is not None
+            except InfraError:
+                if self._pod is None:
+                    raise
         return accepts(self.host, self.port)
 
     def answers(self) -> bool:
         if self._probe is not None:
             return self._probe()
-        if self._handle is not None and self._handle.pod is not None:
+        if self._pod is not None:
             # The pod that takes the place of another one has an address of its own.
             with suppress(ViewUnavailable, LookupError):
                 self.at(*self._addresses()[self.id])
@@ -237,9 +245,10 @@ class ExternalServer:
         if self._agent is None:
             raise LookupError(f"no agent is beside {self.name}")
         if self._found is None or self._found.state() is ProcessState.EXITED:
-            now = self._agent.ask("find_server", port=self.port)
-            if now is not None:
-                self._found = FoundProcess(self.name, self._agent, now["pid"], now["start"])
+            with suppress(NodeGone):
+                now = self._agent.ask("find_server", port=self.port)
+                if now is not None:
+                    self._found = FoundProcess(self.name, self._agent, now["pid"], now["start"])
         if self._found is None:
             raise LookupError(f"no process of {self.name} was found")
         return self._found

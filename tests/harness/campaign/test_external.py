@@ -13,10 +13,14 @@ import yaml
 
 from ackproof.checkers.guarantees.table import GUARANTEES
 from ackproof.harness import external_cluster
+from ackproof.harness.campaign.backends import place_of
 from ackproof.harness.campaign.model.external import HandSpec, handle
 from ackproof.harness.campaign.plan.context import planned_members
 from ackproof.harness.campaign.plan.runs import manifest_of, runs_of
 from ackproof.harness.campaign.validation import CampaignRefused, check
+from ackproof.infra.api.interface import Capability
+from ackproof.infra.backends.kubernetes.cluster import IMAGE
+from ackproof.infra.node.nodes import LIMITS, OF_LINKS
 from ackproof.infra.systems.external.description import Action
 from ackproof.infra.systems.external.probes import SurveyedCluster
 from ackproof.nemesis.interface import Aim
@@ -101,7 +105,7 @@ WITH_AGENTS = {
         (
             {"fault": "pause", "target": "broker-0"},
             IN_PODS,
-            "pause is none of the operations of Kubernetes on pods",
+            "pause is none of the operations of Kubernetes on pods: it needs the agent",
         ),
         ({"fault": "expire-session", "target": "one"}, {"servers": SERVERS}, "not for external"),
         (
@@ -178,7 +182,7 @@ def test_fault_unsupported_by_an_external_cluster_is_refused(
             "kafka-1 has several brokers: with the agent each needs a host of its own",
         ),
         ({**IN_PODS, "servers": SERVERS}, "kubernetes takes the place of servers"),
-        ({**IN_PODS, "agent": True}, "the agent is not put into pods of others"),
+        ({**IN_PODS, "agent": True}, "agent: needs an image for its container"),
         ({"kubernetes": {"namespace": "n"}}, "give exactly one of strimzi and selector"),
         (
             {"kubernetes": {"namespace": "n", "strimzi": "s", "id": "ordinal"}},
@@ -209,7 +213,10 @@ def test_fault_unsupported_by_an_external_cluster_is_refused(
         (voters(release="newest"), "a version: 4.4.0"),
     ],
 )
-def test_problems_of_an_external_cluster_are_reported(tmp_path: Path, changes, reason: str) -> None:
+def test_problems_of_an_external_cluster_are_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changes, reason: str
+) -> None:
+    monkeypatch.delenv(IMAGE, raising=False)
     told = refused(written(tmp_path, CREATE, **changes))
     assert any(reason in line for line in told), told
 
@@ -333,6 +340,17 @@ def test_racks_that_the_cluster_does_not_have_are_problems(
     problems = list(external_cluster.rack_differences(plan.cluster, surveyed))
     assert len(problems) == len(reasons)
     assert all(text in one.reason for text, one in zip(reasons, problems, strict=True))
+
+
+def test_agents_in_pods_offer_links_and_pauses_but_no_disks_and_limits(tmp_path: Path) -> None:
+    pods = {"kubernetes": {**IN_PODS["kubernetes"], "image": "node"}, "agent": True}
+    path = written(tmp_path, {"fault": "pause", "target": "broker-0"}, **pods)
+    (plan,) = runs_of(check(path).campaign.resolved(seed=7))
+    told = list(external_cluster.doings(plan.cluster))
+    assert any("an ephemeral container of node with the agent" in line for line in told), told
+    never = place_of(plan.cluster).never
+    assert {Capability.FILL_DISKS, *LIMITS} <= never.keys()
+    assert never.keys().isdisjoint(OF_LINKS)
 
 
 def test_brokers_in_pods_are_numbered_from_zero_and_named_in_the_dry_run(tmp_path: Path) -> None:

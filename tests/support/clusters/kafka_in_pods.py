@@ -5,10 +5,12 @@ The harness has deployed nothing of it. The nodes of the cluster must see this m
 
 import contextlib
 import secrets
+import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import psutil
 from confluent_kafka.admin import AdminClient
 from kubernetes.client import ApiException, AppsV1Api, CoreV1Api
 
@@ -90,6 +92,30 @@ class KafkaInPods:
         found = self.core.list_namespaced_pod(self.namespace).items
         return [name for one in found for name in one.metadata.finalizers or ()]
 
+    def agents(self) -> list[bool]:
+        """Return of each agent's container that was ever put into a present pod whether it runs."""
+        pods = self.core.list_namespaced_pod(self.namespace).items
+        found = [one for pod in pods for one in pod.status.ephemeral_container_statuses or ()]
+        return [one.state.running is not None for one in found]
+
+    def rules(self, broker: int) -> str:
+        """Return the rules and queues in the network of a broker's pod."""
+        inside = ["nsenter", "--net", f"--target={self._process(broker).pid}"]
+        looks = (["nft", "list", "ruleset"], ["tc", "qdisc", "show", "dev", "eth0"])
+        return "".join(
+            subprocess.run([*inside, *look], check=True, capture_output=True, text=True).stdout
+            for look in looks
+        )
+
+    def _process(self, broker: int) -> psutil.Process:
+        """Return the broker's process, which this machine sees: its nodes are here."""
+        wanted = {"POD_NAME": f"kafka-{broker}", "NAMESPACE": self.namespace}
+        for process in psutil.process_iter(["name"]):
+            with contextlib.suppress(psutil.Error):
+                if process.name() == "java" and wanted.items() <= process.environ().items():
+                    return process
+        raise LookupError(f"no process of kafka-{broker} is on this machine")
+
     def admin(self) -> AdminClient:
         return AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
 
@@ -168,6 +194,7 @@ class KafkaInPods:
                         {"name": "PROPERTIES", "value": lines},
                         {"name": "CLASSPATH", "value": "/jars/*"},
                         _of_field("POD_NAME", "metadata.name"),
+                        {"name": "NAMESPACE", "value": self.namespace},
                         _of_field("POD_IP", "status.podIP"),
                         *variables,
                     ],

@@ -35,19 +35,20 @@ def again(role: str, *arguments: str) -> Sequence[str]:
 def addresses() -> list[str]:
     """Return every address of the host that other hosts can use.
 
-    The one at which the harness has reached it is among them.
+    The one at which the harness has reached it by SSH is among them.
     """
-    return sorted({_ssh_connection()[2], *_of_interfaces()})
+    return sorted({*_ssh_connection()[2:3], *_of_interfaces()})
 
 
-def ssh_port() -> int:
-    """Return the port of the harness's connection."""
-    return int(_ssh_connection()[3])
+def ssh_port() -> int | None:
+    """Return the port of the harness's connection, or None if it did not come by SSH."""
+    return int(_ssh_connection()[3]) if _ssh_connection() else None
 
 
 def _ssh_connection() -> list[str]:
-    """Return the address and port of the client, and the address and port here."""
-    return os.environ["SSH_CONNECTION"].split()
+    """Return the address and port of the client, and the address and port here; empty if the
+    harness did not come by SSH."""
+    return os.environ.get("SSH_CONNECTION", "").split()
 
 
 def _of_interfaces() -> list[str]:

@@ -10,6 +10,7 @@ import sys
 import zipfile
 from pathlib import Path
 
+from ackproof.infra.agent import links
 from ackproof.infra.agent.children import carry_out
 from ackproof.infra.agent.verbs import VERBS as AGENT
 from ackproof.infra.agent.verbs import Verbs
@@ -81,4 +82,5 @@ VERBS: Verbs = {
     "purge": tenancy.purge,
     "impair": tenancy.impair,
     "mend": tenancy.mend,
+    "remove_rules": links.remove,
 }
