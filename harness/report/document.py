@@ -136,7 +136,8 @@ class OpportunityDocument(DocumentPart):
 
 class ExposureDocument(DocumentPart):
     """The events of one kind that a fault of a run caused for a cell while it had acknowledgements:
-    from the second before the fault began until the event."""
+    from the second before the fault began until the event, or from 30 seconds before for lost disks
+    and truncations."""
 
     run: int
     """The run's number."""

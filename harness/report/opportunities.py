@@ -4,7 +4,8 @@ caused them, and the conclusions that a campaign without a loss permits about th
 Records are not independent trials. A fault loses thousands of them at once, in every partition that
 it reaches, or none at all. So a fault of a run is one trial, however many partitions and cells it
 reached. It counts only if an event of its kind came while the cell had acknowledgements: from the
-second before the fault began until the event.
+second before the fault began until the event, or from 30 seconds before for what is lost with a
+disk or truncated (:data:`_WINDOWS_S`).
 
 Events after the heal belong to the last fault that began before them. Events before the first fault
 belong to none and are not counted. A loss counts for the first of the faults that it is attributed
@@ -84,6 +85,15 @@ _OF_RECORDS = (ExposureKind.LEADER_CHANGES, ExposureKind.LOST_DISKS, ExposureKin
 """The kinds that make a fault an opportunity to lose records. A truncation is a consequence of a
 leader change or of a destroyed disk, and no further opportunity."""
 
+_WINDOWS_S: Mapping[ExposureKind, int] = {
+    **dict.fromkeys(ExposureKind, 1),
+    ExposureKind.LOST_DISKS: 30,
+    ExposureKind.TRUNCATIONS: 30,
+}
+"""The time before a fault in which acknowledged data is at risk, in seconds. Brokers do not sync
+what they acknowledge, and the kernel writes it after 30 s (``vm.dirty_expire_centisecs``). The
+leader that loses it may have stopped acknowledging before, because its ISR had shrunk (KIP-966)."""
+
 _SHARED = (ExposureKind.COORDINATOR_CHANGES,)
 """Kinds whose events are the same for all cells of a run."""
 
@@ -95,8 +105,8 @@ class Exposure:
     Attributes:
         fault: The name of the fault, as ``kill#1``; None for losses without a fault, and where the
             events are unknown.
-        events: The number of events; None if they are unknown for the whole run, because the logs
-            of the brokers are missing.
+        events: The number of events; None if they are unknown for the whole run, as truncations
+            are without the brokers' logs or without leader epochs.
         lost: The number of the cell's anomalies of this kind that are attributed to the fault.
     """
 
@@ -214,15 +224,18 @@ def _events(timeline: Timeline, cell: str, topic: str) -> Iterator[tuple[Exposur
         for time in times:
             # An event after the heal belongs to the last fault that began before it.
             place = bisect_right(starts, time) - 1
-            if place >= 0 and _acked(acked, faults[place], time):
+            if place >= 0 and _acked(acked, faults[place], time, _WINDOWS_S[kind]):
                 yield kind, faults[place].label
     for fault in faults:
-        if fault.proven and fault.takes_from(topic) and _acked(acks, fault, fault.start):
+        window_s = _WINDOWS_S[kinds.LOST_DISKS]
+        took = fault.proven and fault.takes_from(topic)
+        if took and _acked(acks, fault, fault.start, window_s):
             yield kinds.LOST_DISKS, fault.label
 
 
-def _acked(acks: Sequence[int], fault: FaultSpan, until: int) -> bool:
-    place = bisect_left(acks, fault.start // NS_PER_S - 1)
+def _acked(acks: Sequence[int], fault: FaultSpan, until: int, before_s: int) -> bool:
+    """Return whether an ack came from ``before_s`` seconds before the fault until then."""
+    place = bisect_left(acks, fault.start // NS_PER_S - before_s)
     return place < len(acks) and acks[place] <= until // NS_PER_S
 
 
@@ -282,6 +295,12 @@ class ExposureSummary:
     def lines(self) -> Sequence[Risk]:
         """Return the risk at any fault and at each kind of event."""
         return [*([self.total] if self.total else []), *self.kinds]
+
+    @property
+    def absent(self) -> Sequence[str]:
+        """Return the kinds of events that were looked for in all runs, and not observed."""
+        seen = {*(risk.what for risk in self.kinds), *self.unknown, ExposureKind.NONE_SEEN.value}
+        return [kind.value for kind in ExposureKind if kind.value not in seen]
 
 
 def summary(nights: Sequence[Sequence[Exposure]], cells: Sequence[set[CellKey]]) -> ExposureSummary:

@@ -138,7 +138,7 @@ class Timeline:
         fencings: The times at which an instance of a transactional producer fenced the one before,
             by cell.
         truncations: The times of truncations by topic, once for each replica; None if the brokers'
-            logs are missing.
+            logs are missing, or no leader epoch was observed.
     """
 
     acks: Mapping[str, Mapping[int, int]]
@@ -339,6 +339,8 @@ def _truncations(
         if row["kind"] == "partition" and row["leader_epoch"] is not None:
             place = row["topic"], row["partition"], row["leader_epoch"]
             began[place] = min(row["time"], began.get(place, row["time"]))
+    if not began:  # as with an external cluster without controllers
+        return None
     found: dict[str, list[int]] = {}
     for (topic, partition), some in broker_logs.truncations_of(logs, _altered(history)).items():
         for one in some:

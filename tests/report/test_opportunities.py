@@ -132,6 +132,12 @@ def test_events_are_counted_by_kind_with_their_losses() -> None:
     ]
 
 
+def test_disk_is_at_risk_for_half_a_minute_after_the_last_ack() -> None:
+    took = [fault(1, 50, "power-failure", ["t-0"])]
+    assert found(timeline(took, acks=[25])) == ["power-failure#1"]
+    assert found(timeline(took, acks=[19])) == []
+
+
 def test_coordinator_change_without_a_commit_is_no_exposure() -> None:
     line = timeline([fault(1, 10)], [change(11, topic="__consumer_offsets")])
     assert events(line) == []
@@ -144,6 +150,7 @@ def test_truncations_without_logs_are_unknown_and_not_none() -> None:
     whole = summary([told], [{(1, "c")}])
     assert whole.unknown == ["truncations"]
     assert [risk.what for risk in whole.lines] == [ANY, "leader changes"]
+    assert list(whole.absent) == ["lost disks", "coordinator changes", "fenced producers"]
 
 
 def test_leader_change_without_a_fault_is_no_fault() -> None:

@@ -1,18 +1,21 @@
 """Faults over time: whose names stand where, and which are steps of a story."""
 
+import json
 import re
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from ackproof.checkers.checks.rows import ANOMALIES
 from ackproof.checkers.verdict import Verdict
 from ackproof.harness import report
-from ackproof.harness.report import figures
+from ackproof.harness.report import figures, timeline
 from ackproof.harness.report.rows import rows
 from ackproof.harness.report.timeline import FaultSpan, StoryPart, Timeline
 from ackproof.history.manifest import PlannedFault
+from ackproof.history.schema import TABLES
 from tests.support.builders.checked_runs import checked
 from tests.support.builders.histories import MadeRun, a_fault, kept, write_campaign
 from tests.support.builders.results import cell_result, of_cells
@@ -102,6 +105,49 @@ def test_a_fault_of_a_story_is_shown_as_its_step(tmp_path: Path) -> None:
     for name in ("crash-loop#1", "bounce-1", "rolling-restart#2", "restart-1", "kill#3"):
         assert f">{name}</text>" in picture
     assert ">kill#1</text>" not in picture
+
+
+def test_events_of_coordinators_and_replicas_are_read(tmp_path: Path) -> None:
+    made = MadeRun(partitions={("t", 0): kept(*range(1, 50))})
+    run = write_campaign(tmp_path, made) / "runs" / "1"
+    history = run / "history"
+    cluster = [
+        {"kind": "partition", "topic": topic, "partition": 0, "leader": leader, "time": T0 + time}
+        | {"leader_epoch": epoch}
+        for topic, leader, epoch, time in (
+            ("t", 1, 0, 1),
+            ("t", 2, 1, 5),
+            ("__consumer_offsets", 1, 0, 2),
+            ("__consumer_offsets", 2, 1, 7),
+        )
+    ]
+    commits = [
+        {"client": "m", "group": "g", "commit": 1, "type": kind, "topic": "t", "partition": 0}
+        | {"offset": 3, "poll": 1, "time": T0 + time * SECOND}
+        for kind, time in (("invoke", 3), ("ok", 4))
+    ]
+    sessions = [
+        {"client": "p", "cell": "c", "transactional_id": "x", "producer": number}
+        | {"transaction": 0, "event": "init", "type": "ok", "time": T0 + number}
+        for number in (0, 1)
+    ]
+    for table, written in (("cluster", cluster), ("commits", commits), ("transactions", sessions)):
+        rows_of = pa.Table.from_pylist(written, TABLES[table])
+        pq.write_table(rows_of, history / f"{table}.events.parquet")
+    assert timeline.read(history).truncations is None, "without logs they are unknown"
+    log = run / "logs" / "broker-1" / "state-change.log"
+    log.parent.mkdir(parents=True)
+    common = {"change": "Truncate", "broker": 1, "leader": 2, "due_to": "x", "partition": "t-0"}
+    lines = [
+        {**common, "leader_epoch": epoch, "log_end_offset": 9, "offset": offset}
+        for epoch, offset in ((1, 5), (1, 9), (8, 2))  # the second removes nothing
+    ]
+    log.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    found = timeline.read(history)
+    assert found.truncations == {"t": [T0 + 5]}, "an epoch that was not observed has no time"
+    assert found.coordinator_changes == [T0 + 7], "the first leader is no change"
+    assert found.commits == {"t": {T0 // SECOND + 4}}
+    assert found.fencings == {"c": [T0 + 1]}
 
 
 @pytest.mark.parametrize(("width", "means"), [(1, {10: 4, 11: 2, 13: 6}), (3, {10: 2, 13: 2})])
