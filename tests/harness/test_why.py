@@ -311,32 +311,3 @@ def test_guaranteed_loss_comes_before_one_that_settings_permit(tmp_path: Path) -
     both = document.model_copy(update={"cells": (permitted, promised)})
     assert lossy_cell(both, None) == (1, "promised")
     assert lossy_cell(both, permitted.cell) == (1, permitted.cell)
-
-
-@pytest.mark.long
-@pytest.mark.e2e
-def test_loss_by_design_is_prevented_by_acks_all(tmp_path: Path) -> None:
-    """Isolate the leader of a topic with acks=1 on the bundled broker, and ask why."""
-    file = tmp_path / "by-design.yaml"
-    campaign = {
-        **DESIGN,
-        "cluster": {
-            "system": "bundled",
-            "brokers": 3,
-            "properties": {
-                "zookeeper.session.timeout.ms": 3000,
-                "replica.lag.time.max.ms": 4000,
-            },
-        },
-        "cells": {**DESIGN["cells"], "acks": "1", "min.insync.replicas": 1},
-        "faults": [DESIGN["faults"][1]],
-    }
-    file.write_text(yaml.safe_dump(campaign), encoding="utf-8")
-    directory = tmp_path / "results"
-    CliRunner().invoke(cli, ["run", str(file), "--out", str(directory), "--yes"])
-    change = "acks=all and min.insync.replicas=2"
-    found = why(str(directory), "--runs", "2", "--change", change)
-    document = json.loads((directory / DOCUMENT).read_text())
-    assert document["as_it_was"]["lost"] > 0, found.output
-    assert document["changes"][0]["lost"] == 0, found.output
-    assert "too few runs" in (directory / PAGE).read_text()

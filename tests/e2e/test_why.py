@@ -1,0 +1,33 @@
+"""A loss that the settings permit is prevented by the settings that do not, and by nothing less."""
+
+import json
+
+import pytest
+
+from tests.support.processes.deadlines import TEST_S
+
+FAULT = "without fault 1, isolate on leader(acks-1-minisr-2, any)"
+
+
+@pytest.mark.e2e
+@pytest.mark.long
+@pytest.mark.timeout(5 * TEST_S)
+def test_why_finds_the_settings_that_prevent_a_loss(ackproof) -> None:
+    lossy = ackproof("run", "small.yaml", "--seed", "1", "--out", "results")
+    assert lossy.returncode == 0, lossy.stdout + lossy.stderr
+    answers = []
+    for runs in ("1", "2"):  # the second call keeps the runs of the first
+        found = ackproof(
+            *("why", "results", "--runs", runs, "--change", "acks=all", "--change", FAULT)
+        )
+        assert found.returncode == 0, found.stdout + found.stderr
+        answers.append(json.loads((ackproof.directory / "results/why.json").read_text()))
+    assert "1 of 6: " not in found.stdout
+    assert "4 of 6: as it was: " in found.stdout
+    for number, answer in enumerate(answers, start=1):
+        assert (answer["cell"], answer["as_it_was"]["lost"]) == ("acks-1.minisr-2", number)
+        assert {one["name"]: one["lost"] for one in answer["changes"]} == {
+            "acks=all": 0,
+            FAULT: 0,
+        }
+        assert "cannot show any difference" in answer["conclusion"]
