@@ -1,4 +1,4 @@
-"""A loss that the settings permit is prevented by the settings that do not, and by nothing less."""
+"""A loss that acks=1 permits does not come back with acks=all, or without the fault."""
 
 import json
 
