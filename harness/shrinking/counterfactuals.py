@@ -494,7 +494,8 @@ class Answer:
         if fewest < needed:
             return (
                 f"No change is shown to prevent the loss. With {len(self.changes)} changes, fewer "
-                f"than {needed} conclusive runs of each cannot show any difference beyond chance."
+                f"than {needed} conclusive runs of each cannot show any difference beyond chance: "
+                f"continue with --runs {needed}."
             )
         return "No change is shown to prevent the loss."
 
@@ -539,7 +540,7 @@ class Answer:
         """Return the time of acks in words, and how it differs from that of the base."""
         if one.p99_ms is None:
             return "unknown"
-        told = f"{one.p99_ms:.3g} ms"
+        told = f"{one.p99_ms / 1000:.1f} s" if one.p99_ms >= 1000 else f"{one.p99_ms:.3g} ms"
         if one is self.base or not self.base.p99_ms:
             return told
         return f"{told} ({100 * (one.p99_ms - self.base.p99_ms) / self.base.p99_ms:+.0f} %)"
