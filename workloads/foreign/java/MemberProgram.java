@@ -7,6 +7,7 @@ import java.util.Collection;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import java.util.Properties;
 import java.util.Set;
 import java.util.stream.Collectors;
@@ -24,6 +25,10 @@ import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 /**
  * The Java client's consumer as a member of a group. It does one thing at a time, as it is told. In
  * the callback of a rebalance it goes on to obey until it is told to proceed.
+ *
+ * <p>Offsets are committed, and read on from, with the leader epoch of the last record. Without it a
+ * log that was truncated could not be told from one that is complete (KAFKA-20507), and the group
+ * would begin again.
  */
 final class MemberProgram implements ConsumerRebalanceListener {
     private static final Duration POLL = Duration.ofMillis(100);
@@ -32,6 +37,8 @@ final class MemberProgram implements ConsumerRebalanceListener {
     private final Lines lines;
     private final String topic;
     private final KafkaConsumer<byte[], byte[]> consumer;
+    private final Map<Integer, Optional<Integer>> epochs = new HashMap<>();
+    private final Map<TopicPartition, OffsetAndMetadata> committed = new HashMap<>();
 
     MemberProgram(Lines lines, String topic, Properties properties) {
         this.lines = lines;
@@ -86,7 +93,7 @@ final class MemberProgram implements ConsumerRebalanceListener {
             case "poll" -> poll();
             case "commit" -> call(() -> consumer.commitSync(offsets(numbers), ANSWER_WITHIN));
             case "committed" -> call(() -> committed(numbers));
-            case "seek" -> call(() -> consumer.seek(partition(numbers[0]), numbers[1]));
+            case "seek" -> call(() -> seek(partition(numbers[0]), numbers[1]));
             case "end" -> call(() -> end(numbers[0]));
             case "close" -> call(() -> consumer.close(CloseOptions.timeout(ANSWER_WITHIN)));
             default -> throw Lines.unknown(line);
@@ -95,6 +102,7 @@ final class MemberProgram implements ConsumerRebalanceListener {
 
     private void poll() {
         for (ConsumerRecord<byte[], byte[]> record : consumer.poll(POLL)) {
+            epochs.put(record.partition(), record.leaderEpoch());
             String epoch = record.leaderEpoch().map(String::valueOf).orElse("-");
             String value =
                 record.value() == null ? "-" : Base64.getEncoder().encodeToString(record.value());
@@ -106,11 +114,17 @@ final class MemberProgram implements ConsumerRebalanceListener {
     private void committed(long[] numbers) {
         Set<TopicPartition> asked =
             Arrays.stream(numbers).mapToObj(this::partition).collect(Collectors.toSet());
-        Map<TopicPartition, OffsetAndMetadata> found = consumer.committed(asked, ANSWER_WITHIN);
+        committed.putAll(consumer.committed(asked, ANSWER_WITHIN));
         for (TopicPartition one : asked) {
-            OffsetAndMetadata offset = found.get(one);
+            OffsetAndMetadata offset = committed.get(one);
             lines.say("offset " + one.partition() + " " + (offset == null ? "-" : offset.offset()));
         }
+    }
+
+    private void seek(TopicPartition one, long offset) {
+        OffsetAndMetadata known = committed.get(one);
+        boolean same = known != null && known.offset() == offset;
+        consumer.seek(one, same ? known : new OffsetAndMetadata(offset));
     }
 
     private void end(long number) {
@@ -136,7 +150,9 @@ final class MemberProgram implements ConsumerRebalanceListener {
     private Map<TopicPartition, OffsetAndMetadata> offsets(long[] numbers) {
         Map<TopicPartition, OffsetAndMetadata> offsets = new HashMap<>();
         for (int place = 0; place < numbers.length; place += 2) {
-            offsets.put(partition(numbers[place]), new OffsetAndMetadata(numbers[place + 1]));
+            TopicPartition one = partition(numbers[place]);
+            Optional<Integer> epoch = epochs.getOrDefault(one.partition(), Optional.empty());
+            offsets.put(one, new OffsetAndMetadata(numbers[place + 1], epoch, ""));
         }
         return offsets;
     }
