@@ -116,6 +116,9 @@ def test_each_broker_has_its_turn(campaign: Campaign) -> None:
     assert len(orders) > 5
     begins = [str(fault.part.begins) for fault in plan(told) if fault.part and fault.part.begins]
     assert begins == [f"restart-{n} healed, whole" for n in range(1, 4)]
+    impatient = plan(telling(campaign, entry("impatient-roll")))
+    begins = [str(fault.part.begins) for fault in impatient if fault.part and fault.part.begins]
+    assert begins == [f"restart-{n} healed" for n in range(1, 4)]
 
 
 def test_steps_are_planned_faults_of_the_manifest(campaign: Campaign) -> None:
@@ -267,6 +270,10 @@ def times(rows: list[dict[str, Any]], run: Run) -> Mapping[tuple[str, str], floa
 
 SCRIPT: Mapping[str, list[tuple[tuple[str, str], tuple[str, str]]]] = {
     "rolling-restart": [
+        (("restart-1", "healed"), ("restart-2", "inject")),
+        (("restart-2", "healed"), ("restart-3", "inject")),
+    ],
+    "impatient-roll": [
         (("restart-1", "healed"), ("restart-2", "inject")),
         (("restart-2", "healed"), ("restart-3", "inject")),
     ],
