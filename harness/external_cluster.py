@@ -193,7 +193,8 @@ def ask(
     yield from _differences(cluster, described, found)
     yield from _pods(campaign, cluster, described)
     yield from _compacting(campaign, found)
-    yield from _still_connected(campaign, found)
+    if not described.controllers_have_agents:
+        yield from _still_connected(campaign, found)
 
 
 def _read_metadata(

@@ -92,6 +92,22 @@ def test_controllers_and_racks_are_targets(kafka: KafkaOnHosts, on_kafka) -> Non
     assert kafka.topics() == set()
 
 
+def test_controller_with_a_host_of_its_own_is_a_target(tmp_path_factory, on_kafka) -> None:
+    with kafka_on_hosts(tmp_path_factory.mktemp("apart"), apart=True) as kafka:
+        vary(
+            on_kafka,
+            kafka.section(controllers={"quorum.voters": kafka.voters}),
+            {"fault": "kill", "target": "controller", "hold": "12s"},
+            {"fault": "isolate", "target": "leader(acks-all-minisr-2, any)", "hold": "12s"},
+            {"fault": "isolate", "target": "controller", "hold": "12s"},
+        )
+        before = [kafka.state(number) for number in range(4)]
+        document = verdict(on_kafka)
+        assert [fault["proven"] for fault in document["faults"]] == [True] * 3
+        assert document["cells"][0]["verdict"] == "pass"
+        assert [kafka.state(number) for number in range(4)] == before
+
+
 def test_rack_that_the_cluster_does_not_have_is_refused(kafka: KafkaOnHosts, on_kafka) -> None:
     vary(on_kafka, kafka.section(racks={"a": [1, 2], "b": [3]}))
     result = on_kafka("run", "small.yaml", "--out", "results", "--yes")

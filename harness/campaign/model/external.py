@@ -215,7 +215,7 @@ class ExternalSpec(Section):
     ] = {}
     """Each `broker.id` of a rack that targets name: `{a: [1, 4]}`. The cluster must agree."""
     agent: bool = False
-    """Whether the agent runs beside each broker."""
+    """Whether the agent runs beside each broker, and controllers with hosts of their own."""
     kubernetes: KubernetesSpec | None = None
     """The brokers' pods, in place of `servers`."""
     controllers: ControllersSpec | None = None

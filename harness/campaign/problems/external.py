@@ -4,7 +4,7 @@ settings that such a cluster does not offer.
 
 import json
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from pydantic import ValidationError
@@ -19,6 +19,7 @@ from ackproof.harness.campaign.model.external import (
     controllers_apart,
     controllers_connection,
     controls,
+    described,
     handle,
     ids,
     is_broker,
@@ -133,15 +134,19 @@ def external_problems(draft: Draft) -> Iterator[Problem]:
         yield Problem(field="failover", reason=reason)
     for index, entry in enumerate(draft.faults or ()):
         field = f"faults[{index}].{'fault' if isinstance(entry, FaultEntry) else 'story'}"
-        apart = controllers_apart(spec, max(draft.cluster.brokers))
+        cluster = described(spec, max(draft.cluster.brokers))
+        apart = {
+            name: cluster.has_agent(number)
+            for name, number in controllers_apart(spec, max(draft.cluster.brokers)).items()
+        }
         reasons = (*_refusals(entry, spec, apart), *_links_of_clients(entry, draft.cluster.clients))
         for reason in dict.fromkeys(reasons):
             yield Problem(field=field, reason=reason)
 
 
-def _refusals(entry: Entry, spec: ExternalSpec, apart: Collection[str]) -> Iterator[str]:
+def _refusals(entry: Entry, spec: ExternalSpec, apart: Mapping[str, bool]) -> Iterator[str]:
     """Yield why the cluster does not offer a fault or story. ``apart`` has the known controllers
-    that are no brokers."""
+    that are no brokers, and whether the agent is put beside each."""
     keepers = keeper_roles(entry)
     if spec.controllers is None:
         yield from (f"{role}: {_NO_TARGET}" for role in keepers)
@@ -153,8 +158,9 @@ def _refusals(entry: Entry, spec: ExternalSpec, apart: Collection[str]) -> Itera
         faults = {step.fault: "terminate" for step in catalogue()[entry.story].steps}
         named = set()
     for fault, signal in faults.items():
-        affected = apart if keepers or fault in FROM_ALL else named.intersection(apart)
-        yield from _refused(fault, spec, signal, sorted(affected))
+        every = bool(keepers) or fault in FROM_ALL
+        affected = {name: beside for name, beside in apart.items() if every or name in named}
+        yield from _refused(fault, spec, signal, affected)
 
 
 def _links_of_clients(entry: Entry, clients: int) -> Iterator[str]:
@@ -202,12 +208,12 @@ def asked_for(fault: str) -> str | None:
 
 
 def _refused(
-    fault: str, spec: ExternalSpec, signal: str, controllers: Sequence[str]
+    fault: str, spec: ExternalSpec, signal: str, controllers: Mapping[str, bool]
 ) -> Iterator[str]:
     """Yield the reasons why the cluster does not offer a fault.
 
     ``signal`` is the signal by which a restart ends the process. ``controllers`` are those that the
-    fault may affect and that are no brokers.
+    fault may affect and that are no brokers, and whether the agent is put beside each.
     """
     if fault in _ORDERS:
         return
@@ -225,10 +231,11 @@ def _refused(
         yield f"{fault} is proven by leader epochs: name the controllers under {_WHERE}.controllers"
     elif _is_by_agent(fault) and not spec.agent:
         yield f"{fault} needs the agent beside the brokers: set {_WHERE}.agent"
-    elif _is_by_agent(fault) and controllers:
+    elif _is_by_agent(fault) and not all(controllers.values()):
+        without = [name for name, beside in controllers.items() if not beside]
         yield (
-            f"{fault} needs the agent, which is beside brokers alone, also at "
-            f"{', '.join(controllers)}; cut, halves and bridge treat links between brokers"
+            f"{fault} needs the agent beside {', '.join(without)}, too: give ssh to a host of its "
+            f"own under {_WHERE}.servers; cut, halves and bridge treat links between brokers"
         )
     elif fault in _HANDS:
         gentle = fault == "restart" and signal == "kill"
@@ -236,7 +243,7 @@ def _refused(
 
 
 def _lacking(
-    fault: str, spec: ExternalSpec, needed: frozenset[Action], controllers: Sequence[str]
+    fault: str, spec: ExternalSpec, needed: frozenset[Action], controllers: Mapping[str, bool]
 ) -> Iterator[str]:
     """Yield what is missing to do the ``needed`` actions on brokers, and on ``controllers``."""
     if not spec.servers and spec.kubernetes is None:
@@ -254,7 +261,8 @@ def _lacking(
             yield f"{fault} needs control of {name}, which {_WHERE}.servers does not have"
             continue
         control = handle(spec.servers[name])
-        able = control.actions | (by_agent(control) if spec.agent and is_broker(name) else set())
+        beside = controllers.get(name, spec.agent)
+        able = control.actions | (by_agent(control) if beside else set())
         if lacking := sorted(needed - able):
             yield f"{fault} needs commands of {name} to {', '.join(lacking)}"
 

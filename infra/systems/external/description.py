@@ -145,7 +145,8 @@ class DescribedCluster(Connection):
         brokers: The ``broker.id`` of each.
         handles: The handles by ``broker.id``, of all brokers or of none, and by ``node.id`` of
             controllers that are no brokers.
-        agent: Whether the agent is put beside each broker. Its handle has ``ssh`` then.
+        agent: Whether the agent is put beside each broker, whose handle has ``ssh`` then, and
+            beside each controller with a host of its own.
         controllers: The controllers whose metadata log is read; None if clients alone observe the
             cluster.
     """
@@ -158,21 +159,30 @@ class DescribedCluster(Connection):
 
     @property
     def hosts(self) -> Mapping[str, BrokerHost | BrokerPod]:
-        """Return the place of each broker beside which the agent is put, by the broker's name."""
+        """Return the place of each server beside which the agent is put, by the server's name."""
         places: dict[str, BrokerHost | BrokerPod] = {}
-        for broker, one in self.handles.items():
-            if not self.has_agent(broker):
+        for number, one in self.handles.items():
+            if not self.has_agent(number):
                 continue
             if one.pod is not None:
-                places[server_name(broker)] = one.pod
+                places[self.name_of(number)] = one.pod
             elif one.ssh is not None:
                 known_hosts = Path(one.known_hosts).expanduser()
-                places[server_name(broker)] = BrokerHost(one.ssh, known_hosts)
+                places[self.name_of(number)] = BrokerHost(one.ssh, known_hosts)
         return places
 
     def has_agent(self, number: int) -> bool:
-        """Return whether the agent is put beside a server."""
-        return self.agent and number in self.brokers
+        """Return whether the agent is put beside a server. It treats links by the addresses of its
+        host, so a controller must not share that with another server."""
+        if not self.agent or number in self.brokers:
+            return self.agent
+        places = {n: _place(one.ssh) for n, one in self.handles.items() if one.ssh is not None}
+        return number in places and list(places.values()).count(places[number]) == 1
+
+    @property
+    def controllers_have_agents(self) -> bool:
+        """Return whether the agent is put beside each controller, as far as they are known."""
+        return bool(self.quorum) and all(self.has_agent(n) for n, _ in self.quorum.values())
 
     def name_of(self, number: int) -> str:
         """Return the name of a server by its ``broker.id`` or ``node.id``."""
@@ -194,6 +204,10 @@ class DescribedCluster(Connection):
     def handed(self) -> Mapping[str, Handed]:
         """Return the same properties for the environment of a child process. Raises InfraError."""
         return {**self.client, **handed(self.secrets)}
+
+
+def _place(login: Login) -> tuple[str, int]:
+    return login.address, login.port
 
 
 def server_name(broker: int) -> str:

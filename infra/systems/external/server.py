@@ -1,6 +1,7 @@
 """A server of an external cluster, whose process is only visible from outside."""
 
 import signal
+import socket
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import PurePosixPath
@@ -178,15 +179,28 @@ class ExternalServer:
     def attach(self, node: AgentNode, cluster_id: str) -> None:
         """Use the node that the agent beside it serves.
 
-        Raises InfraError unless the host is proven to be this broker's: a process listens there on
-        the broker's port, and each log directory that the broker names belongs to a broker of this
-        id and cluster.
+        Raises InfraError unless the host is proven to be this server's: a process listens there on
+        its port, and each log directory that a broker names belongs to a broker of this id and
+        cluster. A controller names none: the host must have its address.
         """
         if node.agent.ask("listener", port=self.port) is None:
             raise InfraError(
                 f"{node.agent.who} is not the host of {self.name}: no process listens there on "
                 f"port {self.port}"
             )
+        if self._probe is None:
+            self._find_logs(node, cluster_id)
+        elif not _is_address_of(self.host, node):
+            raise InfraError(
+                f"{node.agent.who} is not the host of {self.name}: it does not have the address "
+                f"{self.host}"
+            )
+        node.address = self.host
+        if self._pod is None:
+            node.limit_by(ServerLimits(node.agent, self.port))
+        self.node, self._agent = node, node.agent
+
+    def _find_logs(self, node: AgentNode, cluster_id: str) -> None:
         settings = settings_of(self._connection, self.id)
         named = settings.get("log.dirs") or settings.get("log.dir")
         if named is None:
@@ -198,13 +212,10 @@ class ExternalServer:
         directories = [root / directory.strip().lstrip("/") for directory in named.split(",")]
         for directory in directories:
             self._require_own(node, directory / _IDENTITY, cluster_id)
-        node.address = self.host
-        self.node, self.log_directories = node, directories
+        self.log_directories = directories
         self.service_ports = _service_ports(settings, self.port)
         if self._pod is None:
             self.disks = [LogDirectoryDisk(node.agent, directory) for directory in directories]
-            node.limit_by(ServerLimits(node.agent, self.port))
-        self._agent = node.agent
 
     def _require_own(self, node: AgentNode, path: PurePosixPath, cluster_id: str) -> None:
         try:
@@ -273,6 +284,13 @@ class ExternalServer:
             carry_out(self._handle, action)
         if back is None:
             self._journal().up(self.id)
+
+
+def _is_address_of(host: str, node: AgentNode) -> bool:
+    try:
+        return socket.gethostbyname(host) in node.addresses
+    except OSError:
+        return False
 
 
 def _service_ports(settings: Mapping[str, str], port: int) -> Sequence[int]:

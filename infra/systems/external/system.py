@@ -288,7 +288,13 @@ class ExternalSystem:
         self._journal = self._admin.journal = journal
         if self._described.agent:
             journal.attached(self._run)
-            on_all(lambda server: self._attach(server, found.cluster_id), self._brokers)
+            on_all(lambda server: self._attach(server, found.cluster_id), self._attended)
+
+    @property
+    def _attended(self) -> Sequence[ExternalServer]:
+        """Return the servers beside which the agent is put."""
+        servers = {server.name: server for server in (*self._brokers, *self._keepers)}
+        return [one for one in servers.values() if self._described.has_agent(one.id)]
 
     def _attach(self, server: ExternalServer, cluster_id: str) -> None:
         node = self._backend.node(server.name)
@@ -335,7 +341,7 @@ class ExternalSystem:
         if self._journal is None:
             return
         if self._described.agent:
-            on_all(lambda server: self._backend.remove(server.name), self._brokers)
+            on_all(lambda server: self._backend.remove(server.name), self._attended)
             self._journal.detached()
         undo(self._journal, lambda _line: None, _GONE_WITHIN_S)
 

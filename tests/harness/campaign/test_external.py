@@ -223,6 +223,10 @@ def test_problems_of_an_external_cluster_are_reported(
 
 APART = voters("101@kafka-4:9093,102@kafka-5:9093")
 COMBINED = voters("1@kafka-1:9093,2@kafka-2:9093,3@kafka-3:9093")
+HOSTS_OF_CONTROLLERS = {
+    f"controller-{n}": {"systemd": "kafka", "ssh": {"address": f"kafka-{n}", "user": "admin"}}
+    for n in (101, 102)
+}
 OF_CONTROLLERS = {f"controller-{n}": {"commands": COMMANDS} for n in (101, 102)}
 
 
@@ -254,6 +258,11 @@ OF_CONTROLLERS = {f"controller-{n}": {"commands": COMMANDS} for n in (101, 102)}
             {**WITH_AGENTS, **APART},
             ("controller-101", "controller-102"),
         ),
+        (
+            {"fault": "isolate", "target": "quorum"},
+            {"agent": True, "servers": WITH_AGENTS["servers"] | HOSTS_OF_CONTROLLERS, **APART},
+            ("controller-101", "controller-102"),
+        ),
     ],
 )
 def test_known_controllers_are_targets(tmp_path: Path, fault, external, keepers) -> None:
@@ -283,12 +292,25 @@ def test_known_controllers_are_targets(tmp_path: Path, fault, external, keepers)
         (
             {"fault": "isolate", "target": "one"},
             {**WITH_AGENTS, **APART},
-            "isolate needs the agent, which is beside brokers alone, also at controller-101",
+            "isolate needs the agent beside controller-101, controller-102, too",
+        ),
+        (
+            {"fault": "isolate", "target": "one"},
+            {
+                "agent": True,
+                "servers": {
+                    **WITH_AGENTS["servers"],
+                    **HOSTS_OF_CONTROLLERS,
+                    "controller-102": WITH_AGENTS["servers"]["broker-1"],
+                },
+                **APART,
+            },
+            "isolate needs the agent beside controller-102, too",
         ),
         (
             {"story": "zone-cut-off", "rack": "a"},
             {**WITH_AGENTS, **APART, "racks": {"a": [1]}},
-            "cut needs the agent, which is beside brokers alone, also at controller-101",
+            "cut needs the agent beside controller-101, controller-102, too",
         ),
         (
             {"fault": "kill", "target": "zookeeper"},

@@ -60,7 +60,6 @@ _LOGS_BY = "-Dlog4j2.configurationFile="
 JVM = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 COMMON: Mapping[str, object] = {
     **IN_FORCE,
-    "process.roles": "broker,controller",
     "controller.listener.names": "CONTROLLER",
     "auto.create.topics.enable": "false",
     "offsets.topic.num.partitions": 1,
@@ -76,17 +75,21 @@ COMMON: Mapping[str, object] = {
 
 
 class KafkaOnHosts:
-    """Three servers, each broker and controller, on a host each. ``jars`` is seen there, too."""
+    """Servers on a host each. ``jars`` is seen there, too. All are broker and controller, or with
+    ``apart`` the last one alone is the controller, and the others are brokers."""
 
-    def __init__(self, hosts: SshHosts, jars: Path) -> None:
+    def __init__(self, hosts: SshHosts, jars: Path, *, apart: bool) -> None:
         self.hosts = hosts
         self._jars = jars
-        voters = enumerate(hosts.addresses, start=1)
+        self._apart = apart
+        there = list(enumerate(hosts.addresses, start=1))
+        voters = there[-1:] if apart else there
+        self._brokers = there[:-1] if apart else there
         self.voters = ",".join(f"{n}@{address}:{_CONTROLLER_PORT}" for n, address in voters)
 
     @property
     def bootstrap(self) -> str:
-        return ",".join(f"{address}:{_PORT}" for address in self.hosts.addresses)
+        return ",".join(f"{address}:{_PORT}" for _, address in self._brokers)
 
     def start(self) -> None:
         for number in range(len(self.hosts.addresses)):
@@ -105,7 +108,7 @@ class KafkaOnHosts:
 
     def complete(self) -> bool:
         with contextlib.suppress(Exception):
-            return len(self.admin().list_topics(timeout=5).brokers) == len(self.hosts.addresses)
+            return len(self.admin().list_topics(timeout=5).brokers) == len(self._brokers)
         return False
 
     def topics(self) -> set[str]:
@@ -138,12 +141,15 @@ class KafkaOnHosts:
             "known.hosts": str(self.hosts.directory / "known_hosts"),
         }
         return {
-            f"broker-{number}": {
+            self._name(number): {
                 **(control or {"systemd": _SERVICE}),
                 "ssh": {"address": address, **login},
             }
             for number, address in enumerate(self.hosts.addresses, start=1)
         }
+
+    def _name(self, number: int) -> str:
+        return f"{'broker' if number <= len(self._brokers) else 'controller'}-{number}"
 
     def state(self, number: int) -> str:
         """Return all that a run may leave on a host: programs, rules, queues and files."""
@@ -163,10 +169,8 @@ class KafkaOnHosts:
         properties = {
             **COMMON,
             "node.id": number + 1,
-            "broker.rack": RACKS[number],
             "controller.quorum.voters": self.voters,
-            "listeners": f"PLAINTEXT://{address}:{_PORT},CONTROLLER://{address}:{_CONTROLLER_PORT}",
-            "advertised.listeners": f"PLAINTEXT://{address}:{_PORT}",
+            **self._roles(number, address),
         }
         lines = "".join(f"{name}={value}\n" for name, value in properties.items())
         config = f"{_HOME}/server.properties"
@@ -187,6 +191,16 @@ class KafkaOnHosts:
         where = ["--cluster-id", _CLUSTER_ID, "--config", config]
         self._on(number, *java, "kafka.tools.StorageTool", "format", *where)
 
+    def _roles(self, number: int, address: str) -> Mapping[str, str]:
+        broker, controller = f"PLAINTEXT://{address}:{_PORT}", f"CONTROLLER://{address}:9093"
+        if self._name(number + 1).startswith("controller"):
+            return {"process.roles": "controller", "listeners": controller}
+        rack = {"broker.rack": RACKS[number], "advertised.listeners": broker}
+        if self._apart:
+            return {**rack, "process.roles": "broker", "listeners": broker}
+        both = f"{broker},{controller}"
+        return {**rack, "process.roles": "broker,controller", "listeners": both}
+
     def _put(self, number: int, path: str, content: str) -> None:
         with self.hosts.logged_in(number) as connection:
             assert connection.run(["tee", path], content.encode()).status == 0
@@ -199,8 +213,9 @@ class KafkaOnHosts:
 
 
 @contextlib.contextmanager
-def kafka_on_hosts(directory: Path) -> Iterator[KafkaOnHosts]:
-    """Yield a cluster that serves. Needs root."""
+def kafka_on_hosts(directory: Path, *, apart: bool = False) -> Iterator[KafkaOnHosts]:
+    """Yield a cluster of three brokers that serves; ``apart``: see :class:`KafkaOnHosts`. Needs
+    root."""
     release = released(VERSIONS[-1])
     fetch(release, sys.stdout.write)
     # The hosts see the directories of this machine, except the users' homes and the project.
@@ -208,7 +223,7 @@ def kafka_on_hosts(directory: Path) -> Iterator[KafkaOnHosts]:
         Path(seen).chmod(0o755)
         for jar in jars_of(release).path.glob("*.jar"):
             shutil.copy(jar, seen)
-        with ssh_hosts(directory, 3) as hosts:
-            kafka = KafkaOnHosts(hosts, Path(seen))
+        with ssh_hosts(directory, 4 if apart else 3) as hosts:
+            kafka = KafkaOnHosts(hosts, Path(seen), apart=apart)
             kafka.start()
             yield kafka
