@@ -28,9 +28,10 @@ from ackproof.infra.backends.kubernetes.cluster import IMAGE, connected
 from ackproof.infra.backends.kubernetes.manifests import POD
 from ackproof.infra.machine.waiting import wait_until
 from tests.e2e.conftest import PROJECT, SMALL
-from tests.support.processes.deadlines import PATIENCE_S
+from tests.support.clusters.kafka_in_pods import KafkaInPods, kafka_in_pods
+from tests.support.processes.deadlines import PATIENCE_S, TEST_S
 
-pytestmark = pytest.mark.kubernetes
+pytestmark = [pytest.mark.kubernetes, pytest.mark.timeout(2 * TEST_S)]
 
 CHART = PROJECT / "deploy" / "helm" / "ackproof"
 HELM = PROJECT / "tests" / "tools" / "kubernetes" / "helm.sh"
@@ -193,31 +194,46 @@ def storage(client: ApiClient, namespace: str, directory: Path) -> Iterator[str]
         core.delete_persistent_volume(namespace)
 
 
-@pytest.fixture
-def installed(client: ApiClient, namespace: str, tmp_path: Path) -> Iterator[str]:
-    """The namespace of a release whose nights are short and come by hand."""
+@contextmanager
+def release(
+    client: ApiClient, namespace: str, directory: Path, campaign: str, values: Mapping[str, Any]
+) -> Iterator[None]:
+    """A release whose nights have one campaign and come by hand."""
     harness = os.environ.get(HARNESS_IMAGE)
     if not harness:
         pytest.skip(f"{HARNESS_IMAGE} names no image of the harness")
     repository, _, tag = harness.rpartition(":")
-    with storage(client, namespace, tmp_path) as storage_class:
-        values = {
+    file, volume = directory / "values.json", directory / "volume"
+    volume.mkdir()
+    with storage(client, namespace, volume) as storage_class:
+        common = {
             "suspend": True,
             "campaign": "small.yaml",
-            "campaigns": {"small.yaml": SMALL},
-            "nodeImage": os.environ[IMAGE],
+            "campaigns": {"small.yaml": campaign},
             "image": {"repository": repository, "tag": tag, "pullPolicy": "IfNotPresent"},
             "results": {"size": "1Gi", "storageClass": storage_class, "days": 30},
             "resources": {"requests": {"cpu": "100m"}},
             "terminationGracePeriodSeconds": 60,
         }
-        file = tmp_path / "values.json"
-        file.write_text(json.dumps(values))
+        file.write_text(json.dumps({**common, **values}))
         into = ("--namespace", namespace)
         helm("install", RELEASE, str(CHART), "-f", str(file), *into, "--wait", "--timeout", "10m")
-        yield namespace
+        yield
         if RELEASE in helm("list", *into, "--short"):
             helm("uninstall", RELEASE, *into, "--wait", "--timeout", "5m")
+
+
+@pytest.fixture
+def installed(client: ApiClient, namespace: str, tmp_path: Path) -> Iterator[str]:
+    """The namespace of a release whose nights make a cluster in pods."""
+    with release(client, namespace, tmp_path, SMALL, {"nodeImage": os.environ[IMAGE]}):
+        yield namespace
+
+
+@pytest.fixture(scope="module")
+def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaInPods]:
+    with kafka_in_pods(tmp_path_factory.mktemp("kafka"), os.environ[IMAGE]) as cluster:
+        yield cluster
 
 
 def start_night(client: ApiClient, namespace: str, name: str) -> None:
@@ -292,8 +308,8 @@ def left_in(client: ApiClient, namespace: str) -> list[str]:
     return sorted({*names, *run_namespaces(client, namespace)} - KEPT)
 
 
-def ended_night(client: ApiClient, namespace: str, name: str) -> tuple[bool, str]:
-    """Return whether a night succeeded, and its output, when it has ended."""
+def ended_job(client: ApiClient, namespace: str, name: str) -> bool:
+    """Return whether a job succeeded, when it has ended."""
     status: list[Any] = []
 
     def has_ended() -> bool:
@@ -301,9 +317,15 @@ def ended_night(client: ApiClient, namespace: str, name: str) -> tuple[bool, str
         return bool(status[0].succeeded or status[0].failed)
 
     wait_until(has_ended, NIGHT_S, f"the end of {name}", 1)
+    return bool(status[0].succeeded)
+
+
+def ended_night(client: ApiClient, namespace: str, name: str) -> tuple[bool, str]:
+    """Return whether a night succeeded, and its output, when it has ended."""
+    succeeded = ended_job(client, namespace, name)
     pod = pod_of(client, namespace, name).metadata.name
     output = CoreV1Api(client).read_namespaced_pod_log(pod, namespace, container="nightly")
-    return bool(status[0].succeeded), str(output)
+    return succeeded, str(output)
 
 
 def test_night_leaves_a_report_that_is_served(client, installed: str) -> None:
@@ -335,3 +357,35 @@ def test_uninstalling_leaves_nothing_even_of_a_killed_night(client, installed: s
 
     helm("uninstall", RELEASE, "--namespace", installed, "--wait", "--timeout", "5m")
     wait_until(lambda: not left_in(client, installed), PATIENCE_S, "the end of everything", 1)
+
+
+@pytest.mark.skipif(
+    not os.environ.get("KUBECONFIG", "").startswith("/tmp/ackproof-kubernetes"),
+    reason="the nodes must see this machine's files, as those of tests/tools/kubernetes do",
+)
+def test_next_night_undoes_what_a_killed_one_did_to_brokers_in_pods(
+    client, namespace: str, kafka: KafkaInPods, tmp_path: Path
+) -> None:
+    campaign = {
+        **yaml.safe_load(SMALL),
+        "cluster": kafka.section(),
+        "cells": {"acks": "all", "min.insync.replicas": 2, "partitions": 2},
+        "limits": {"fault": "5m", "ready": "5m", "recover": "5m", "teardown": "2m"},
+        "evidence": {"acked.min": 50},
+        "faults": [{"fault": "kill", "target": "broker-1", "hold": "30s"}],
+    }
+    rights = [{"apiGroups": [""], "resources": ["pods"], "verbs": ["list", "patch", "delete"]}]
+    values = {"backend": "", "rbac": {"roles": {kafka.namespace: rights}}}
+    with release(client, namespace, tmp_path, yaml.safe_dump(campaign), values):
+        start_night(client, namespace, "killed")
+        wait_until(kafka.finalizers, NIGHT_S, "the fault", 0.5)
+        pod = pod_of(client, namespace, "killed").metadata.name
+        CoreV1Api(client).delete_namespaced_pod(pod, namespace, grace_period_seconds=0)
+        ended_job(client, namespace, "killed")
+        assert kafka.finalizers() == ["ackproof/held-down"]
+
+        start_night(client, namespace, "next")
+        succeeded, output = ended_night(client, namespace, "next")
+    assert succeeded, output
+    assert "kill#1 healed" in output
+    assert (kafka.finalizers(), kafka.topics()) == ([], set())
