@@ -3,6 +3,7 @@
 import hashlib
 import os
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,6 +28,7 @@ from ackproof.infra.backends.kubernetes import broker_pods
 from ackproof.infra.backends.kubernetes.broker_pods import BrokerPod
 from ackproof.infra.backends.ssh.inventory import DIRECTORY, BrokerHost
 from ackproof.infra.machine.secrets import Handed
+from ackproof.infra.machine.waiting import wait_until
 from ackproof.infra.systems import prepare
 from ackproof.infra.systems.external.description import (
     Connection,
@@ -47,6 +49,7 @@ KEPT: Mapping[str, str] = {
 """Properties of the run's topics. Records that the brokers' own settings deleted would be reported
 as lost."""
 _METADATA_WITHIN_S = 30.0
+_EVERY_S = 0.5
 _RELEASE = "cluster.external.controllers.release"
 _STATE = "XDG_STATE_HOME"
 _SESSIONS = ("broker.session.timeout.ms", "zookeeper.session.timeout.ms")
@@ -157,13 +160,15 @@ def ask(
     tell: Callable[[str], None],
     *,
     yes: bool,
+    joins_within_s: float = 0.0,
 ) -> Iterator[Problem]:
     """Ask before the first run on the cluster, survey it, and yield each difference from the
     campaign. ``tell`` gets a line for each step that takes long. Raises InfraError if it does not
     answer or a secret is missing, and Unconfirmed if the user does not agree.
 
     The question comes before any connection. A campaign file may come from anyone. It names the
-    files with passwords, and the servers that receive them.
+    files with passwords, and the servers that receive them. ``joins_within_s``: brokers that were
+    started just now may take so many seconds to join the cluster.
     """
     described = outside(cluster)
     noted = _noted(described)
@@ -177,7 +182,7 @@ def ask(
         servers = described.bootstrap_servers
         meant(f"this is the first run on the cluster at {servers} from this machine")
     try:
-        found = survey(described)
+        found = _surveyed(described, joins_within_s)
     except ViewUnavailable as silence:
         connection = {**described.connection(), "bootstrap.servers": described.bootstrap_servers}
         why = why_silent(connection, silence)
@@ -195,6 +200,20 @@ def ask(
     yield from _compacting(campaign, found)
     if not described.controllers_have_agents:
         yield from _still_connected(campaign, found)
+
+
+def _surveyed(described: DescribedCluster, within_s: float) -> SurveyedCluster:
+    """Return the facts about a cluster when all brokers have joined it, or after ``within_s``
+    seconds. Raises as :func:`survey`."""
+    found: list[SurveyedCluster] = []
+
+    def has_joined() -> bool:
+        found[:] = [survey(described)]
+        return set(described.brokers) <= found[0].brokers.keys()
+
+    with suppress(TimeoutError):
+        wait_until(has_joined, within_s, "all brokers", _EVERY_S)
+    return found[0]
 
 
 def _read_metadata(

@@ -80,6 +80,8 @@ def require(campaign: Campaign, directory: Path) -> None:
 # --- the command ----------------------------------------------------------------------------------
 
 _SEED_BITS = 32
+_JOINS_WITHIN_S = 180.0
+"""The time for brokers that a dead run had stopped to join their cluster again."""
 
 
 @click.command(
@@ -318,14 +320,24 @@ def _check_cluster(campaign: Campaign, file: CampaignFile, *, yes: bool) -> None
     run on it. Raises InfraError, CampaignRefused."""
     if campaign.cluster.external is None:
         return
-    run_control.restore_dead(Registry.open(), click.echo)
+    undone: list[str] = []
+
+    def tell(line: str) -> None:
+        undone.append(line)
+        click.echo(line)
+
+    run_control.restore_dead(Registry.open(), tell)
 
     def confirm(question: str) -> bool:
         _tell_doings(campaign)
         return sys.stdin.isatty() and click.confirm(f"{question}: continue?")
 
     cluster = runs_of(campaign)[0].cluster
-    file.refuse(external_cluster.ask(campaign, cluster, confirm, click.echo, yes=yes))
+    within_s = _JOINS_WITHIN_S if undone else 0.0
+    differing = external_cluster.ask(
+        campaign, cluster, confirm, click.echo, yes=yes, joins_within_s=within_s
+    )
+    file.refuse(differing)
 
 
 def _placeable(campaign: Campaign, file: CampaignFile, skip_refused: bool) -> Campaign:
