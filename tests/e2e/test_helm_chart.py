@@ -363,7 +363,7 @@ def test_uninstalling_leaves_nothing_even_of_a_killed_night(client, installed: s
     not os.environ.get("KUBECONFIG", "").startswith("/tmp/ackproof-kubernetes"),
     reason="the nodes must see this machine's files, as those of tests/tools/kubernetes do",
 )
-def test_next_night_undoes_what_a_killed_one_did_to_brokers_in_pods(
+def test_next_night_restores_brokers_in_pods_after_a_killed_one(
     client, namespace: str, kafka: KafkaInPods, tmp_path: Path
 ) -> None:
     campaign = {
