@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ackproof.checkers.checks.catalogue import CATALOGUE
-from ackproof.checkers.root_cause.causes import MORE
+from ackproof.checkers.root_cause.causes import MORE, attributed_faults
 from ackproof.checkers.root_cause.kinds import CauseKind
 from ackproof.checkers.verdict import WORST_FIRST, CampaignResult, Cause, Guarantee, Verdict
 from ackproof.harness.report.causes import WHAT
@@ -188,7 +188,8 @@ def _of_causes(
     extent = f"{_counted(causes)} {where}"
     if other := sum(cause.records for cause in alike) - records:
         extent += f", and {other:,} that no guarantee covers"
-    during = "" if first.kind == MORE else f", {faults_in_words(first.faults)}"
+    is_known = attributed_faults(first) is not None
+    during = "" if first.kind == MORE else f", {faults_in_words(first.faults, is_known=is_known)}"
     kind, words = _worst(cells[key] for key in keys if key in cells)
     return LeadingCause(
         kind=kind,
@@ -250,16 +251,20 @@ def cells_in_words(titles: Sequence[str]) -> str:
     return f"in {len(titles)} cells{named}"
 
 
-def faults_in_words(faults: Sequence[str]) -> str:
+def faults_in_words(faults: Sequence[str], *, is_known: bool = True) -> str:
     """Return the faults that something is attributed to, which it may have outlasted:
-    ``attributed to kill#4 and pause#5``."""
+    ``attributed to kill#4 and pause#5``. If the cause is not known, nothing is attributed to the
+    faults that were active: ``while kill#4 and pause#5 were active``."""
     if not faults:
         return "while no fault was active"
     shown, left = list(faults[:FAULTS_NAMED_MAX]), len(faults) - FAULTS_NAMED_MAX
     if left > 0:
         shown.append(f"{left} more faults" if left > 1 else "1 more fault")
     *others, last = shown
-    return f"attributed to {', '.join(others)} and {last}" if others else f"attributed to {last}"
+    named = f"{', '.join(others)} and {last}" if others else last
+    if is_known:
+        return f"attributed to {named}"
+    return f"while {named} {'were' if others else 'was'} active"
 
 
 # --- broken guarantees without a root cause -------------------------------------------------------

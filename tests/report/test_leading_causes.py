@@ -338,6 +338,8 @@ def test_long_lists_of_cells_and_faults_are_counted() -> None:
     assert cells_in_words(["a"]) == "in a"
     assert cells_in_words(["a", "b", "c"]) == "in 3 cells"
     assert faults_in_words(["kill#1"]) == "attributed to kill#1"
+    active = faults_in_words(["kill#1", "pause#2"], is_known=False)
+    assert active == "while kill#1 and pause#2 were active"
     assert faults_in_words([f"kill#{n}" for n in range(6)]) == (
         "attributed to kill#0, kill#1, kill#2 and 3 more faults"
     )

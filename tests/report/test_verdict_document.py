@@ -1,6 +1,7 @@
 """``verdict.json`` says all that its schema names, and nothing else; older ones can be read."""
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -33,6 +34,7 @@ from ackproof.harness.campaign.validation import load
 from ackproof.harness.directory import DamagedResults
 from ackproof.harness.report import verdict
 from ackproof.harness.report.document import VERSION, schema
+from ackproof.harness.report.opportunities import first_of
 from ackproof.history.cell import Cell
 from ackproof.history.manifest import Manifest, PlannedCell, PlannedFault, PlannedRun
 from ackproof.history.schema import FAULTS, PHASES
@@ -289,6 +291,19 @@ def test_faults_are_listed_with_their_losses(directory: Path) -> None:
         (one["partition"], one["fault"], one["lost"], one["duplicated"]) for one in found["losses"]
     ]
     assert told == [(0, None, 0, 1), (0, "kill#1", 2, 0), (1, "kill#1", 1, 0)]
+
+
+def test_each_lost_record_counts_for_the_same_fault_everywhere(directory: Path) -> None:
+    found = written(directory)
+    losses: Counter[tuple[int, str, str | None]] = Counter()
+    for row in found["losses"]:
+        losses[row["run"], row["cell"], first_of(row["fault"])] += row["lost"]
+    for part in ("opportunities", "exposure"):
+        counted = Counter(
+            {(row["run"], row["cell"], row["fault"]): row["lost"] for row in found[part]}
+        )
+        assert losses.total()
+        assert +counted == +losses, part
 
 
 def test_faults_are_listed_despite_a_damaged_history(directory: Path) -> None:
