@@ -13,6 +13,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from ackproof.checkers.arrays import NONE, Array, codes_of
 from ackproof.checkers.context import broker_logs
@@ -175,12 +177,14 @@ def read(history: AnyPath, planned: Iterable[PlannedFault] = ()) -> Timeline:
     """Return the timeline of one run. The history is read file by file, so that memory does not
     grow with it. ``planned`` are its faults, with their roles in stories."""
     cluster = reader.read(history, "cluster").to_pylist()
-    transactions = reader.read(history, "transactions").to_pylist()
+    transactions = reader.read(
+        history, "transactions", ["type", "event", "cell", "producer", "time"]
+    )
     return Timeline(
         acks=_acks(history),
         faults=faults(history, planned),
         leader_changes=_leader_changes(cluster),
-        commits=_commits(reader.read(history, "commits").to_pylist(), transactions),
+        commits=_commits(reader.read(history, "commits", ["type", "topic", "time"]), transactions),
         fencings=_fencings(transactions),
         truncations=_truncations(history, cluster),
     )
@@ -304,28 +308,37 @@ def _leader_changes(rows: Sequence[Mapping[str, Any]]) -> tuple[LeaderChange, ..
 # --- events of coordinators and replicas ----------------------------------------------------------
 
 
-def _commits(
-    offsets: Sequence[Mapping[str, Any]], transactions: Sequence[Mapping[str, Any]]
-) -> dict[str, set[int]]:
+def _commits(offsets: pa.Table, transactions: pa.Table) -> dict[str, set[int]]:
+    """Return the seconds with certain commits, by the topic of offsets or the cell of
+    transactions."""
     found: dict[str, set[int]] = {}
-    for name, rows in (("topic", offsets), ("cell", transactions)):
-        for row in rows:
-            # A row of ``commits`` has no event.
-            is_commit = row.get("event", TransactionEvent.COMMIT) == TransactionEvent.COMMIT
-            if is_commit and row["type"] == SendType.OK:
-                found.setdefault(row[name], set()).add(row["time"] // NS_PER_S)
+    certain = offsets.filter(pc.equal(offsets["type"], SendType.OK.value))
+    for name, rows in (
+        ("topic", certain),
+        ("cell", _answered(transactions, TransactionEvent.COMMIT)),
+    ):
+        seconds = pc.divide(rows["time"], NS_PER_S)
+        places = pa.table({"name": rows[name], "second": seconds}).group_by(["name", "second"])
+        for row in places.aggregate([]).to_pylist():
+            found.setdefault(row["name"], set()).add(row["second"])
     return found
 
 
-def _fencings(transactions: Sequence[Mapping[str, Any]]) -> dict[str, list[int]]:
+def _fencings(transactions: pa.Table) -> dict[str, list[int]]:
     """Return the times at which a later session of a client was initialized. This fences the
     session before."""
     found: dict[str, list[int]] = {}
-    for row in transactions:
-        is_init = row["event"] == TransactionEvent.INIT and row["type"] == SendType.OK
-        if is_init and row["producer"] % SESSIONS_MAX:
+    for row in _answered(transactions, TransactionEvent.INIT).to_pylist():
+        if row["producer"] % SESSIONS_MAX:
             found.setdefault(row["cell"], []).append(row["time"])
     return found
+
+
+def _answered(transactions: pa.Table, event: TransactionEvent) -> pa.Table:
+    """Return the rows of an event that was certainly carried out. There may be millions of
+    transactions."""
+    of_event = pc.equal(transactions["event"], event.value)
+    return transactions.filter(pc.and_(of_event, pc.equal(transactions["type"], SendType.OK.value)))
 
 
 def _truncations(
