@@ -149,6 +149,7 @@ _BUILT_IN = (
         command=lambda node: (str(node.where(_franz_go_artifact())),),
         artifact=_franz_go_artifact,
         missing=lambda: _unless(builds.built, "franz-go"),
+        groups=True,
     ),
 )
 

@@ -97,6 +97,14 @@ def test_failed_commit_is_unknown_and_asked_for_again(member) -> None:
     assert answers == [("info", 3 * poll, "TimeoutException") for poll in range(1, 6)]
 
 
+def test_committed_offset_is_asked_for_again_until_it_is_known(member) -> None:
+    one = member("forgets")
+    wait_until_shown(one, RECORDS)
+    assert one.terminate() == 0, one.log()
+    fetched = [row for row in rows(one, "commits", "type", "offset") if row[0] == "fetched"]
+    assert fetched == [("fetched", -1)]
+
+
 def test_partition_given_again_is_read_on_from_its_committed_offset(member) -> None:
     one = member("rebalances")
     wait_until_shown(one, RECORDS)

@@ -26,7 +26,7 @@ import numpy as np
 
 from ackproof.history.names import SendType
 from ackproof.workloads.consuming.consumption import ConsumptionRecorder
-from ackproof.workloads.consuming.group_member import LOOK_S
+from ackproof.workloads.consuming.group_member import ASK_AGAIN_S, FETCH_S, LOOK_S
 from ackproof.workloads.consuming.polling import CatchUp, Keep, Positions, recording
 from ackproof.workloads.foreign.program import READY_S, ProgramFailed, RunningProgram, greeting
 from ackproof.workloads.foreign.properties import member_properties
@@ -165,7 +165,7 @@ class ForeignMember:
     # --- rebalances ---
 
     def _assigned(self, partitions: Sequence[int]) -> None:
-        fetched = self._committed(partitions)
+        fetched = self._fetch(partitions)
         self._recorder.fetched(fetched)
         for partition in partitions:
             self._positions.begin(partition, fetched.get(partition))
@@ -174,6 +174,16 @@ class ForeignMember:
             if offset is not None:
                 self._ask(Seek(partition, offset))
         self._settled = True
+
+    def _fetch(self, partitions: Sequence[int]) -> Mapping[int, int | None]:
+        """Return what is committed, asked for again for :data:`FETCH_S` while it is not known."""
+        deadline = time.monotonic() + FETCH_S
+        while not (found := self._committed(partitions)) and partitions:
+            if time.monotonic() >= deadline:
+                break
+            self._keep()
+            time.sleep(ASK_AGAIN_S)
+        return found
 
     def _revoked(self, partitions: Sequence[int]) -> None:
         if self._delivery is Delivery.AT_LEAST_ONCE:

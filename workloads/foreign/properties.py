@@ -141,6 +141,19 @@ LACKING: Mapping[str, Mapping[str, str]] = {
 """The properties that each library lacks, with the reason."""
 
 
+_CLASSIC_ALONE = "its program is a member by the classic protocol"
+LACKING_OF_CONSUMERS: Mapping[str, Mapping[str, str]] = {
+    "franz-go": {
+        **dict.fromkeys(_CONNECTING[:2], "its program leaves connecting as the library has it"),
+        GROUP_PROTOCOL: _CLASSIC_ALONE,
+        "group.remote.assignor": _CLASSIC_ALONE,
+        "max.poll.records": "its program polls at most 500",
+        "request.timeout.ms": "its program leaves requests as the library has them",
+    },
+}
+"""The properties of members that each library lacks, with the reason."""
+
+
 def refused(client: str, name: str, value: Value) -> str | None:
     """Return why a producer of that client may not have this property, whatever else it has.
 
@@ -211,6 +224,8 @@ def member_refused(client: str, name: str, value: Value) -> str | None:
     if name not in KNOWN_OF_CONSUMERS:
         known = ", ".join(KNOWN_OF_CONSUMERS)
         return f"of {client}'s, these may be set: {known}" if client in LIBRARIES else None
+    if (lacking := LACKING_OF_CONSUMERS.get(client, {}).get(name)) is not None:
+        return f"{client} has no such property: {lacking}"
     return KNOWN_OF_CONSUMERS[name](as_text(value))
 
 

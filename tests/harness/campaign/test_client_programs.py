@@ -244,7 +244,7 @@ def group(**given: object) -> dict[str, object]:
     ("given", "field", "reason"),
     [
         ({"client": "jav"}, "client", "librdkafka, java, aiokafka, franz-go, or the path"),
-        ({"client": "franz-go"}, "consumer", "franz-go cannot be a member of a group; those of"),
+        ({"client": "aiokafka"}, "consumer", "aiokafka cannot be a member of a group; those of"),
         ({"client": "java", "delivery": "auto-commit"}, "consumer", "only librdkafka reports what"),
         (
             {"client": "java", "consumer": {"queued.min.messages": 1}},
@@ -268,6 +268,11 @@ def group(**given: object) -> dict[str, object]:
             },
             "consumer",
             "heartbeat.interval.ms is for group.protocol: classic",
+        ),
+        (
+            {"client": "franz-go", "consumer": {"group.protocol": "consumer"}},
+            "consumer.group.protocol",
+            "its program is a member by the classic protocol",
         ),
         (
             {"client": "java", "consumer": {"session.timeout.ms": 1}},

@@ -29,6 +29,7 @@ class Member:
         self.committed: int | None = None
         self.joined = False
         self.done = False
+        self.asked = False
 
     def obey_until(self, last: str) -> None:
         for line in sys.stdin:
@@ -45,6 +46,9 @@ class Member:
                 self.poll()
             case "commit":
                 self.commit(numbers[1])
+            case "committed" if MANNER == "forgets" and not self.asked:
+                self.asked = True
+                say("undone retriable NotCoordinatorException")
             case "committed":
                 say(f"offset 0 {'-' if self.committed is None else self.committed}")
                 say("done")

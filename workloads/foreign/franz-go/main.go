@@ -37,6 +37,7 @@ const (
 type program struct {
 	topic      string
 	properties map[string]string
+	lines      *bufio.Reader
 	client     *kgo.Client
 	mutex      sync.Mutex
 	said       *bufio.Writer
@@ -51,6 +52,7 @@ func main() {
 }
 
 func (p *program) run(lines *bufio.Reader) error {
+	p.lines = lines
 	for {
 		line, err := lines.ReadString('\n')
 		if errors.Is(err, io.EOF) {
@@ -79,6 +81,8 @@ func (p *program) obey(line string) error {
 		return nil
 	case "open":
 		return p.open()
+	case "subscribe":
+		return p.subscribe() // which obeys to the end
 	case "flush":
 		go p.flush() // its end may be the end of the input
 		return nil
