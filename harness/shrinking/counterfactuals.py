@@ -21,10 +21,10 @@ from typing import Any
 
 import numpy as np
 
+from ackproof.checkers.verdict import Verdict
 from ackproof.config.documents import Document
 from ackproof.harness.campaign import validation
 from ackproof.harness.campaign.model.cells import expand
-from ackproof.harness.known_losses import LossCounts, tally
 from ackproof.harness.report import chance, verdict
 from ackproof.harness.report.document import VerdictDocument
 from ackproof.harness.shrinking.reductions import Candidate, Content, single_cell
@@ -50,7 +50,8 @@ _ELIGIBLE_SINCE = (4, 1)
 FAULTS_MAX = 8
 """The most faults of which each is left out in turn."""
 
-SHOWS = ("lost",)
+LOST = "lost"
+"""The anomaly by which a loss shows."""
 
 # --- changes --------------------------------------------------------------------------------------
 
@@ -311,21 +312,39 @@ class Odds:
 
 
 def odds(name: str, runs: Sequence[CachedRun]) -> Odds:
-    """Return the odds of a variant. Raises DamagedResults."""
-    counts: LossCounts = tally(runs, SHOWS)
+    """Return the odds of a variant. Runs without a verdict are left out. Raises DamagedResults."""
+    results = [result for one in runs if (result := one.result) is not None]
+    lossy = sum(1 for one in results if one.anomalies.get(LOST))
+    kept = sum(1 for one in results if _kept_all(one))
     waits = [
         cell.ack_latency.p99_ms
-        for one in runs
-        if (result := one.result) is not None
-        for cell in result.cells
+        for one in results
+        for cell in one.cells
         if cell.ack_latency is not None and cell.ack_latency.p99_ms is not None
     ]
     return Odds(
         name=name,
-        lost=counts.seen,
-        runs=counts.runs,
-        inconclusive=counts.inconclusive,
+        lost=lossy,
+        runs=lossy + kept,
+        inconclusive=len(results) - lossy - kept,
         p99_ms=median(waits) if waits else None,
+    )
+
+
+def _kept_all(result: VerdictDocument) -> bool:
+    """Return whether a run certainly lost no record, although all its faults took effect.
+
+    Findings do not matter here. They include servers that waited for a processor, and a finding
+    that makes the lost records uncertain makes them unknown or the verdict inconclusive.
+    """
+    broken_down = not result.runs or any(run.infrastructure_failed for run in result.runs)
+    lost = [cell.lost for cell in result.cells]
+    return (
+        not broken_down
+        and result.verdict is not Verdict.INCONCLUSIVE
+        and bool(lost)
+        and all(one == 0 for one in lost)
+        and all(fault.proven for fault in result.faults)
     )
 
 
@@ -551,8 +570,9 @@ _HEADINGS = """\
 | --- | --- | --- | --- | --- | --- |
 """
 _MEANINGS = """\
-*k of n*: k of n conclusive runs lost acknowledged records; in brackets the 95 % interval of that \
-probability (Clopper and Pearson). A test compares each change with the campaign as it was \
+*k of n*: k of n runs lost acknowledged records; in brackets the 95 % interval of that probability \
+(Clopper and Pearson). A run that lost none counts if each fault was proven and the evidence \
+suffices, and else is *inconclusive*. A test compares each change with the campaign as it was \
 (permutation test, corrected for all changes by Holm). Only changes that are shown to lose less \
 have a rank, and changes share a rank if their intervals overlap. The times of acks are medians of \
 the runs, without a test."""

@@ -183,26 +183,35 @@ def test_cost_of_a_change_is_beside_its_odds() -> None:
 LATENCY = Latency(records=9, since_due=False, p50_ms=1, p90_ms=2, p99_ms=8, p999_ms=9, longest_ms=9)
 
 
-def was_run(directory: Path, lost: int, found: Verdict = Verdict.NOT_GUARANTEED) -> None:
+def was_run(
+    directory: Path,
+    lost: int | None,
+    found: Verdict = Verdict.NOT_GUARANTEED,
+    proven: bool | None = True,
+) -> None:
     directory.mkdir(parents=True)
     cell = cell_result("x", found, lost=lost, ack_latency=LATENCY)
     run = RunResult(number=1, clock_bound_ns=0, infrastructure_failed=False)
     told = CampaignResult(
-        verdict=found, cells=(cell,), anomalies={"lost": lost}, findings=(), runs=(run,)
+        verdict=found, cells=(cell,), anomalies={"lost": lost or 0}, findings=("busy",), runs=(run,)
     )
-    verdict.write(directory, verdict.to_document({"name": "c", "seed": 1}, told))
+    document = verdict.to_document({"name": "c", "seed": 1}, told)
+    fault = {"run": 1, "name": "kill#1", "target": "any", "servers": ["broker-1"], "began": ""}
+    verdict.write(directory, {**document, "faults": [{**fault, "proven": proven}]})
 
 
 def test_runs_are_counted_and_inconclusive_ones_are_not(tmp_path: Path) -> None:
     runs = [
         CachedRun(file=tmp_path / "c", system="bundled", seed=1, directory=tmp_path / str(number))
-        for number in range(4)
+        for number in range(6)
     ]
     was_run(runs[0].directory, 5)
     was_run(runs[1].directory, 0)
     was_run(runs[2].directory, 0, Verdict.INCONCLUSIVE)
+    was_run(runs[3].directory, 0, proven=False)
+    was_run(runs[4].directory, None)
     found = odds("a", runs)
-    assert (found.lost, found.runs, found.inconclusive, found.p99_ms) == (1, 2, 1, 8)
+    assert (found.lost, found.runs, found.inconclusive, found.p99_ms) == (1, 2, 3, 8)
 
 
 def variant(name: str, text: str) -> Variant:
