@@ -7,6 +7,7 @@ import signal
 import pytest
 
 from tests.support.clusters.kafka_in_pods import KafkaInPods, kafka_in_pods
+from tests.support.clusters.operator import check_found_loss, lose_by_an_unclean_election
 from tests.support.processes.deadlines import PATIENCE_S, TEST_S
 from tests.support.processes.process import until
 
@@ -127,3 +128,25 @@ def test_agent_of_a_killed_run_is_ended_by_clean(kafka: KafkaInPods, on_kafka) -
     until("all agents have ended", lambda: not any(kafka.agents()), PATIENCE_S)
     assert kafka.rules(2) == before
     assert kafka.topics() == set()
+
+
+def test_records_lost_by_an_unclean_election_in_pods_are_found(
+    kafka: KafkaInPods, on_kafka
+) -> None:
+    replicated = {"min.insync.replicas": 1, "replication.factor": 2, "partitions": 1}
+    schedule = {**AROUND, "tail": "2m"}
+    sections = {"schedule": schedule, "limits": LIMITS, "workload": {"rate": 50}, "faults": []}
+    cells = {"acks": "all", **replicated}
+    on_kafka.vary({**sections, "cells": cells, "cluster": kafka.section(agent=True)})
+    running = on_kafka.start("run", "small.yaml", "--out", "results", "--yes")
+    topic, leader, follower = lose_by_an_unclean_election(kafka)
+
+    assert running.wait(PATIENCE_S) == 1, on_kafka.output.read_text()
+    cell = check_found_loss(on_kafka.directory / "results", topic, leader, follower)
+    held = {one["name"]: one["held"] for one in cell["guarantees"]}
+    assert held["servers-stay-up"] is False, "the operator killed one"
+    assert held["replicas-agree"] is True
+    unknown = {name for name, one in held.items() if one is None}
+    assert unknown.isdisjoint(
+        {"committed-stays", "deposed-leaders-stop", "min-isr-kept", "one-leader-an-epoch"}
+    )

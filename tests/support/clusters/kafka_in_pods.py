@@ -17,7 +17,7 @@ from kubernetes.client import ApiException, AppsV1Api, CoreV1Api
 from ackproof.infra.backends.kubernetes.cluster import connected
 from ackproof.infra.systems.kafka.jars import fetch, jars_of
 from ackproof.infra.systems.kafka.releases import VERSIONS, released
-from tests.support.clusters.kafka_on_hosts import COMMON, IN_FORCE, JVM
+from tests.support.clusters.kafka_on_hosts import COMMON, IN_FORCE, JVM, LOGGING, LOGS_BY
 from tests.support.processes.deadlines import PATIENCE_S
 from tests.support.processes.process import until
 
@@ -25,6 +25,7 @@ BROKERS = 3
 _CONTROLLER = 100
 _CLUSTER_ID = "cG9kcy1vZi10aGUtdGVzdC"
 _SELECTOR = "app=kafka"
+_BY_HAND = "test/by-hand"
 _START = """\
 set -e
 mkdir -p /data/logs
@@ -35,7 +36,8 @@ echo "LISTENERS" >> $config
 java="java -Xmx256m JVM"
 $java kafka.tools.StorageTool format --ignore-formatted --cluster-id CLUSTER --config $config
 trap 'kill -TERM $child' TERM
-$java kafka.Kafka $config &
+echo "$LOGGING" > /data/log4j2.properties
+$java LOGS_BY/data/log4j2.properties kafka.Kafka $config >> /data/server.log 2>&1 &
 child=$!
 wait $child || wait $child
 """
@@ -43,7 +45,7 @@ wait $child || wait $child
 
 def _script(listeners: str) -> str:
     script = _START.replace("LISTENERS", listeners).replace("CLUSTER", _CLUSTER_ID)
-    return script.replace("JVM", " ".join(JVM))
+    return script.replace("JVM", " ".join(JVM)).replace("LOGS_BY", LOGS_BY)
 
 
 _BROKER = _script("listeners=PLAINTEXT://$POD_IP:9092")
@@ -100,12 +102,27 @@ class KafkaInPods:
 
     def rules(self, broker: int) -> str:
         """Return the rules and queues in the network of a broker's pod."""
-        inside = ["nsenter", "--net", f"--target={self._process(broker).pid}"]
         looks = (["nft", "list", "ruleset"], ["tc", "qdisc", "show", "dev", "eth0"])
-        return "".join(
-            subprocess.run([*inside, *look], check=True, capture_output=True, text=True).stdout
-            for look in looks
-        )
+        return "".join(self.carry_out(broker, *look) for look in looks)
+
+    def address(self, broker: int) -> str:
+        return self._address(f"kafka-{broker}")
+
+    def carry_out(self, broker: int, *argv: str) -> str:
+        """Run a program of this machine in the network of a broker's pod, and return its output."""
+        inside = ["nsenter", "--net", f"--target={self._process(broker).pid}", *argv]
+        return subprocess.run(inside, check=True, capture_output=True, text=True).stdout
+
+    def kill(self, broker: int) -> None:
+        """Delete a broker's pod without grace, and keep it from coming back."""
+        name = f"kafka-{broker}"
+        held = {"metadata": {"finalizers": [_BY_HAND]}}
+        self.core.patch_namespaced_pod(name, self.namespace, held)
+        self.core.delete_namespaced_pod(name, self.namespace, grace_period_seconds=0)
+
+    def start_again(self, broker: int) -> None:
+        free = {"metadata": {"$deleteFromPrimitiveList/finalizers": [_BY_HAND]}}
+        self.core.patch_namespaced_pod(f"kafka-{broker}", self.namespace, free)
 
     def _process(self, broker: int) -> psutil.Process:
         """Return the broker's process, which this machine sees: its nodes are here."""
@@ -193,6 +210,7 @@ class KafkaInPods:
                     "env": [
                         {"name": "PROPERTIES", "value": lines},
                         {"name": "CLASSPATH", "value": "/jars/*"},
+                        {"name": "LOGGING", "value": LOGGING},
                         _of_field("POD_NAME", "metadata.name"),
                         {"name": "NAMESPACE", "value": self.namespace},
                         _of_field("POD_IP", "status.podIP"),

@@ -47,7 +47,7 @@ case "$*" in
   *) echo "Unit $2 could not be found."; exit 5 ;;
 esac
 """
-_LOGGING = """\
+LOGGING = """\
 status = error
 appender.out.type = Console
 appender.out.name = out
@@ -56,7 +56,7 @@ appender.out.layout.pattern = [%d] %p %m (%c)%n
 rootLogger.level = info
 rootLogger.appenderRef.out.ref = out
 """
-_LOGS_BY = "-Dlog4j2.configurationFile="
+LOGS_BY = "-Dlog4j2.configurationFile="
 JVM = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 COMMON: Mapping[str, object] = {
     **IN_FORCE,
@@ -102,6 +102,20 @@ class KafkaOnHosts:
         for word in ("stop", "start"):
             self._on(number, "systemctl", word, _SERVICE)
         until("all brokers serve", self.complete, PATIENCE_S)
+
+    def address(self, broker: int) -> str:
+        return self.hosts.addresses[broker - 1]
+
+    def carry_out(self, broker: int, *argv: str) -> None:
+        """Run a program on the host of a broker."""
+        done = self.hosts.run(broker - 1, *argv)
+        assert done.status == 0, done.output
+
+    def kill(self, broker: int) -> None:
+        self.carry_out(broker, "systemctl", "kill", "--signal=SIGKILL", _SERVICE)
+
+    def start_again(self, broker: int) -> None:
+        self.carry_out(broker, "systemctl", "start", _SERVICE)
 
     def admin(self) -> AdminClient:
         return AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
@@ -177,7 +191,7 @@ class KafkaOnHosts:
         logging = f"{_HOME}/log4j2.properties"
         java = ["java", "-Xmx256m", *JVM, "-cp", f"{self._jars}/*"]
         program = _SYSTEMCTL.replace(
-            "COMMAND", shlex.join([*java, _LOGS_BY + logging, "kafka.Kafka", config])
+            "COMMAND", shlex.join([*java, LOGS_BY + logging, "kafka.Kafka", config])
         )
         # Its package is on the host. The file is sudo's, which makes it at its first use.
         self._on(number, "apt-get", "-qq", "install", "nftables")
@@ -185,7 +199,7 @@ class KafkaOnHosts:
         self._on(number, "mkdir", "-p", LOGS)
         self._on(number, "mount", "-t", "tmpfs", "-o", f"size={_DISK_MB}m", "tmpfs", LOGS)
         self._put(number, config, lines)
-        self._put(number, logging, _LOGGING)
+        self._put(number, logging, LOGGING)
         self._put(number, "/usr/local/bin/systemctl", program)
         self._on(number, "chmod", "755", "/usr/local/bin/systemctl")
         where = ["--cluster-id", _CLUSTER_ID, "--config", config]
