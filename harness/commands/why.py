@@ -85,7 +85,7 @@ def why(
             question = _question(found, cell)
         except (NoCounterfactual, NothingToShrink) as nothing:
             fail(f"{found}: {nothing}", ExitStatus.USAGE)
-        question = replace(question, variants=_chosen(wanted, question.variants))
+        question = replace(question, wanted=_chosen(wanted, question.variants))
         if listing:
             for line in question.described:
                 click.echo(line)
@@ -130,21 +130,21 @@ def _question(directory: Path, cell: str | None) -> Question:
     )
 
 
-def _chosen(wanted: Sequence[str], known: Sequence[Variant]) -> Sequence[Variant]:
-    changes = {one.name: one for one in known[1:]}
+def _chosen(wanted: Sequence[str], known: Sequence[Variant]) -> Sequence[str]:
+    changes = [one.name for one in known[1:]]
     for name in wanted:
         if name not in changes:
-            fail(f"{unknown('change', name, list(changes))}; see --list", ExitStatus.USAGE)
-    return known if not wanted else [known[0], *(changes[name] for name in dict.fromkeys(wanted))]
+            fail(f"{unknown('change', name, changes)}; see --list", ExitStatus.USAGE)
+    return wanted
 
 
 def _carry_out(question: Question, runs: int) -> bool:
     """Carry out the runs, and return whether all came to a verdict."""
-    for system in dict.fromkeys(one.system for one in question.variants):
+    for system in dict.fromkeys(one.system for one in question.chosen):
         prepare(system, click.echo)
     children = ChildProcesses()
     children.install()
-    total = runs * len(question.variants)
+    total = runs * len(question.chosen)
     planned = question.planned(runs)
     named = (
         (f"{place} of {total}: {variant.name}", one)

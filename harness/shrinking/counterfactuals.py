@@ -12,7 +12,7 @@ A run is one trial, whatever number of records it lost. Runs that are inconclusi
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -415,6 +415,7 @@ class Question:
         cell: The cell whose loss is examined.
         variants: The campaign as it was, then its changes.
         left: The changes that are not tried.
+        wanted: The names of the variants to run; empty for all.
     """
 
     results: Path
@@ -424,6 +425,14 @@ class Question:
     cell: str
     variants: Sequence[Variant]
     left: Sequence[LeftOut]
+    wanted: Collection[str] = ()
+
+    @property
+    def chosen(self) -> Sequence[Variant]:
+        """Return the variants to run: the campaign as it was, and the wanted changes."""
+        if not self.wanted:
+            return self.variants
+        return [one for one in self.variants if one.name in (AS_IT_WAS, *self.wanted)]
 
     @property
     def described(self) -> Iterator[str]:
@@ -434,25 +443,29 @@ class Question:
     def planned(self, runs: int) -> Iterator[tuple[Variant, CachedRun]]:
         """Write the campaign file of each variant, and yield so many runs of each. All variants
         come with their first run first, so that each soon has a result. Raises OSError."""
-        for variant in self.variants:
+        for variant in self.chosen:
             place = _place(variant, self.results)
             place.mkdir(parents=True, exist_ok=True)
             write_text(place / _CAMPAIGN, variant.text)
         for number in range(1, runs + 1):
-            for variant in self.variants:
+            for variant in self.chosen:
                 yield variant, self._run(variant, number)
 
     @property
     def answer(self) -> "Answer":
-        """Return the answer of all runs so far. Raises DamagedResults."""
-        base, *changes = (odds(one.name, self._runs(one)) for one in self.variants)
+        """Return the answer of all runs so far, also of changes that are not wanted now. Raises
+        DamagedResults."""
+        runs = {one.name: self._runs(one) for one in self.variants}
+        base = odds(AS_IT_WAS, runs.pop(AS_IT_WAS))
+        changes = [odds(name, of) for name, of in runs.items() if of]
+        left = [LeftOut(name=name, reason="not run yet") for name, of in runs.items() if not of]
         return Answer(
             campaign=self.campaign,
             origin=self.origin,
             cell=self.cell,
             base=base,
             changes=compared(base, changes),
-            left=self.left,
+            left=[*left, *self.left],
         )
 
     def _runs(self, variant: Variant) -> list[CachedRun]:

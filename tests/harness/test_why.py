@@ -232,6 +232,10 @@ def test_kept_runs_belong_to_their_campaign_alone(tmp_path: Path) -> None:
     assert [variant.name for variant, _ in planned] == [AS_IT_WAS, "acks=all"] * 2
     was_run(planned[0][1].directory, 5)
     assert (question.answer.base.lost, question.answer.base.runs) == (1, 1)
+    unwanted = replace(question, wanted=["flush.messages=1"])
+    assert [one.name for one in unwanted.answer.changes] == []
+    was_run(planned[1][1].directory, 0)
+    assert [one.name for one in unwanted.answer.changes] == ["acks=all"], "what was run is kept"
     other = replace(question, variants=[variant(AS_IT_WAS, "other"), question.variants[1]])
     assert other.answer.base.runs == 0
 
@@ -280,7 +284,8 @@ def test_page_shows_all_existing_runs(tmp_path: Path) -> None:
     found = why(str(directory), "--runs", "0", "--change", "acks=all")
     assert found.exit_code == 3, found.output
     document = json.loads((directory / DOCUMENT).read_text())
-    assert [one["name"] for one in document["changes"]] == ["acks=all"]
+    assert document["changes"] == []
+    assert {"name": "acks=all", "reason": "not run yet"} in document["left_out"]
     assert (document["as_it_was"]["runs"], document["as_it_was"]["low"]) == (0, None)
     assert "no conclusive run" in (directory / PAGE).read_text()
 
