@@ -21,7 +21,7 @@ export KUBE=$programs/kube
 export STATE=${ACKPROOF_KUBERNETES_STATE:-/tmp/ackproof-kubernetes}
 export NODES_NET=10.66.0 PODS_NET=10.67
 HOST=$NODES_NET.254
-API_SERVICE=10.68.0.1  # the first address of the range of services
+SERVICES_NET=10.68.0
 BRIDGE=ackkube
 PASSING=(-i $BRIDGE -o $BRIDGE -j ACCEPT)
 ETCD=http://127.0.0.1:12379
@@ -103,7 +103,7 @@ END
     wait_for 60 etcd curl -sf $ETCD/health
     background apiserver "$KUBE" apiserver --etcd-servers=$ETCD \
         --bind-address=$HOST --advertise-address=$HOST --cert-dir="$STATE/pki" \
-        --service-cluster-ip-range=$API_SERVICE/16 --token-auth-file="$STATE/tokens.csv" \
+        --service-cluster-ip-range=$SERVICES_NET.0/16 --token-auth-file="$STATE/tokens.csv" \
         --service-account-issuer=https://kubernetes.default.svc \
         --service-account-key-file="$STATE/accounts.key" \
         --service-account-signing-key-file="$STATE/accounts.key" \
@@ -135,11 +135,11 @@ network() {  # network NODES: pods are reached from here by a route to each node
         ip -n "$BRIDGE$node" link set eth0 up
         ip -n "$BRIDGE$node" route add default via $HOST
         ip netns exec "$BRIDGE$node" sysctl -qw net.ipv4.ip_forward=1
-        # The one service that pods need: the API server, under the address that it tells them.
+        # The one service that pods need: the API server, which has the first address of the range.
         ip netns exec "$BRIDGE$node" nft -f - <<END
 table ip services {
     chain in { type nat hook prerouting priority dstnat
-        ip daddr $API_SERVICE tcp dport 443 dnat to $HOST:6443; }
+        ip daddr $SERVICES_NET.1 tcp dport 443 dnat to $HOST:6443; }
 }
 END
         ip route add "$PODS_NET.$node.0/24" via "$NODES_NET.$node"
