@@ -354,13 +354,8 @@ def compared(base: Odds, changes: Sequence[Odds]) -> list[Odds]:
     Those that are shown to lose less come first, in the order of their ranks. The others stay in
     their order. There is no test if so few runs could not show any difference.
     """
-    testable = [one for one in changes if one.runs and base.runs]
-    threshold = chance.DOUBT / max(len(testable), 1)
-    tests = {
-        one.name: _chance(base, one, threshold)
-        for one in testable
-        if chance.attainable(base.runs, one.runs) <= threshold
-    }
+    testable, threshold = _testable(base, changes)
+    tests = {one.name: _chance(base, one, threshold) for one in testable}
     noted = dict(zip(tests, chance.noteworthy(list(tests.values())), strict=True))
     tested = [
         replace(one, chance=tests.get(one.name), differs=noted.get(one.name)) for one in changes
@@ -372,6 +367,21 @@ def compared(base: Odds, changes: Sequence[Odds]) -> list[Odds]:
     ranked.sort(key=lambda one: (one.rank, _share(one)))
     shown = {one.name for one in ranked}
     return [*ranked, *(one for one in tested if one.name not in shown)]
+
+
+def _testable(base: Odds, changes: Sequence[Odds]) -> tuple[Sequence[Odds], float]:
+    """Return the changes with enough runs for a test, and the probability that each test must
+    reach. Changes that could not reach it, whatever their runs had shown, do not count among the
+    tests (Tarone, 1990)."""
+    least = [
+        (chance.attainable(base.runs, one.runs), one) for one in changes if one.runs and base.runs
+    ]
+    for many in range(1, len(least) + 1):
+        threshold = chance.DOUBT / many
+        able = [one for reached, one in least if reached <= threshold]
+        if len(able) <= many:
+            return able, threshold
+    return [], chance.DOUBT
 
 
 def runs_needed(changes: int) -> int:
@@ -518,9 +528,10 @@ class Answer:
                 "they say nothing about its cause."
             )
         if best:
-            which = "The change that reduces" if len(best) == 1 else "The changes that reduce"
+            which = "this one reduces" if len(best) == 1 else "these reduce"
             order = "" if len(best) == 1 else " Their order is not shown: their intervals overlap."
-            return f"{which} the loss most: {'; '.join(best)}.{order}"
+            tested = f"Of the changes with enough runs for a test, {which} the loss most"
+            return f"{tested}: {'; '.join(best)}.{order}"
         needed = runs_needed(len(self.changes))
         fewest = min((one.runs for one in (base, *self.changes)), default=0)
         if fewest < needed:
@@ -586,9 +597,9 @@ _MEANINGS = """\
 *k of n*: k of n runs lost acknowledged records; in brackets the 95 % interval of that probability \
 (Clopper and Pearson). A run that lost none counts if each fault was proven and the evidence \
 suffices, and else is *inconclusive*. A test compares each change with the campaign as it was \
-(permutation test, corrected for all changes by Holm). Only changes that are shown to lose less \
-have a rank, and changes share a rank if their intervals overlap. The times of acks are medians of \
-the runs, without a test."""
+(permutation test, corrected for all tests by Tarone and Holm). Only changes that are shown to \
+lose less have a rank, and changes share a rank if their intervals overlap. The times of acks are \
+medians of the runs, without a test."""
 
 
 def in_words(one: Odds) -> str:

@@ -149,6 +149,18 @@ def test_overlapping_changes_share_a_rank() -> None:
     assert [(one.name, one.rank) for one in found] == [("all", 1), ("some", 1), ("much", 3)]
 
 
+def test_changes_with_too_few_runs_do_not_weaken_other_tests() -> None:
+    few = [of("few", 0, 2), of("fewer", 1, 1)]
+    found = compared(of(AS_IT_WAS, 4, 4), [*few, of("enough", 0, 4)])
+    assert [(one.name, one.rank) for one in found] == [
+        ("enough", 1),
+        ("few", None),
+        ("fewer", None),
+    ]
+    both = compared(of(AS_IT_WAS, 4, 4), [of("a", 0, 4), of("b", 0, 4)])
+    assert [one.chance for one in both] == [None, None], "two tests need more runs than one"
+
+
 def test_too_few_runs_rank_nothing_and_say_so() -> None:
     changes = compared(of(AS_IT_WAS, 2, 2), [of("a", 0, 2), of("b", 2, 2)])
     assert [(one.chance, one.rank) for one in changes] == [(None, None)] * 2
@@ -174,7 +186,9 @@ def test_cost_of_a_change_is_beside_its_odds() -> None:
     answer = answer_of(base, *compared(base, [of("acks=all", 0, 10, 52.0)]))
     assert "| 1 | acks=all | 0 of 10 (0 to 31 %) | fewer, p = " in answer.page()
     assert "| 52 ms (+4 %) | 0 |" in answer.page()
-    assert answer.conclusion == "The change that reduces the loss most: acks=all."
+    assert answer.conclusion == (
+        "Of the changes with enough runs for a test, this one reduces the loss most: acks=all."
+    )
 
 
 # --- runs -----------------------------------------------------------------------------------------
