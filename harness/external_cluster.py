@@ -125,11 +125,14 @@ def doings(cluster: ClusterSpec) -> Iterator[str]:
         )
     if any(isinstance(host, BrokerHost) for host in described.hosts.values()):
         yield (
-            "for the faults of the timeline, agents drop or delay packets by nft and tc, limit the "
-            "brokers' control groups, and fill the disks of their logs"
+            "agents do only what the faults of the timeline need: drop or delay packets by nft and "
+            "tc, limit the brokers' control groups, fill the disks of their logs"
         )
     elif described.hosts:
-        yield "for the faults of the timeline, agents drop or delay packets by nft and tc"
+        yield (
+            "agents do only what the faults of the timeline need: drop or delay packets by nft and "
+            "tc"
+        )
     if not described.handles:
         yield "controls no broker"
 

@@ -4,7 +4,7 @@
 instead (:mod:`harness.campaign.problems`).
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from ackproof.checkers.thresholds import MEASURES, never_measured
 from ackproof.config.documents import Problem
@@ -33,6 +33,8 @@ _ENDS_A_SESSION = ("pause", "isolate", "minority")
 A crash is an effect of its own, however soon the broker is back."""
 _CUTS_LINKS = ("cut", "halves", "majorities-ring", "bridge")
 """Faults that the cluster notices when a session expires or a follower lags."""
+_SESSIONS = ("broker.session.timeout.ms", "zookeeper.session.timeout.ms")
+"""The session timeouts of KRaft and of ZooKeeper."""
 _LAG = "replica.lag.time.max.ms"
 _SHRINKS = "no ISR shrinks"
 _TAKES_OVER = "no other broker takes over"
@@ -133,8 +135,14 @@ def _too_short(
     """Return the reason why a fault ends before the cluster notices it. Return None if it may be
     noticed, or if the cluster's own timeouts are unknown."""
     timeouts = _timeouts(entry, target, context)
-    if entry.hold is None or not timeouts or is_external(campaign.cluster.system):
+    if entry.hold is None or not timeouts:
         return None
+    if is_external(campaign.cluster.system):
+        # What the file does not declare has another value than the default, perhaps.
+        declared = campaign.cluster.properties.keys()
+        timeouts = {_declared(name, declared): ms for name, ms in timeouts.items()}
+        if not timeouts.keys() <= declared:
+            return None
     longest_ms = entry.hold[1]
     if longest_ms >= min(timeouts.values()):
         return None
@@ -147,11 +155,16 @@ def _too_short(
     )
 
 
+def _declared(name: str, declared: Collection[str]) -> str:
+    """Return the name by which a file declares a timeout: either of two for sessions."""
+    return next((one for one in _SESSIONS if name in _SESSIONS and one in declared), name)
+
+
 def _timeouts(entry: FaultEntry, target: Expression, context: PlanContext) -> Mapping[str, int]:
     """Return the timeouts of which one must pass before the cluster notices a fault, by name. There
     are none if it notices at once, or never."""
     members = context.members
-    session = "broker.session.timeout.ms" if members.kraft else "zookeeper.session.timeout.ms"
+    session = _SESSIONS[0 if members.kraft else 1]
     session_ms = {session: context.timings.zookeeper_session_timeout_ms}
     lag_ms = {_LAG: context.timings.replica_lag_time_max_ms}
     sides = [_named(part) for part in (target.nodes, target.to) if part is not None]

@@ -302,7 +302,10 @@ def _brokers(spec: ExternalSpec, cluster: ClusterSweep) -> Iterator[Problem]:
     for name in sorted(spec.servers.keys() - named - apart.keys()):
         reason = "is not in broker.ids"
         if not is_broker(name):
-            reason = f"is no controller of {_WHERE}.controllers that is not also a broker"
+            reason = (
+                f"is none of the voters of {_WHERE}.controllers that are no brokers: "
+                f"{', '.join(sorted(apart)) or 'there are none'}"
+            )
         yield Problem(field=f"{_WHERE}.servers.{name}", reason=reason, key=True)
 
 

@@ -14,6 +14,7 @@ import yaml
 from ackproof.checkers.guarantees.table import GUARANTEES
 from ackproof.harness import external_cluster
 from ackproof.harness.campaign.backends import place_of
+from ackproof.harness.campaign.lint import warnings
 from ackproof.harness.campaign.model.external import HandSpec, handle
 from ackproof.harness.campaign.plan.context import planned_members
 from ackproof.harness.campaign.plan.runs import manifest_of, runs_of
@@ -154,7 +155,7 @@ def test_fault_unsupported_by_an_external_cluster_is_refused(
         ({"servers": SERVERS, "broker.ids": [1, 2, 4]}, "broker-4 is missing"),
         (
             {"servers": SERVERS | {"controller-3": {"commands": COMMANDS}}},
-            "is no controller of cluster.external.controllers that is not also a broker",
+            "voters of cluster.external.controllers that are no brokers: there are none",
         ),
         ({"racks": {"a": [1, 4]}}, "racks.a: there is no broker 4; there are 1, 2, 3"),
         ({"racks": {"a": [1], "b": [1]}}, "racks.b: a broker is in one rack: 1 is named twice"),
@@ -582,3 +583,21 @@ def run(path: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
         text=True,
         check=False,
     )
+
+
+@pytest.mark.parametrize(
+    ("declared", "warned"),
+    [
+        ({"broker.session.timeout.ms": 9000}, True),
+        ({"zookeeper.session.timeout.ms": 18000}, True),
+        ({"replica.lag.time.max.ms": 30000}, False),
+        ({}, False),
+    ],
+)
+def test_hold_that_is_too_short_is_warned_of_by_declared_timeouts(
+    tmp_path: Path, declared: dict[str, int], warned: bool
+) -> None:
+    short = {"fault": "pause", "target": "broker-1", "hold": "2s"}
+    file = written(tmp_path, short, servers=SERVERS, cluster={"properties": declared})
+    found = [str(one) for one in warnings(check(file).campaign)]
+    assert any("before the cluster notices" in line for line in found) is warned
