@@ -534,9 +534,10 @@ class Answer:
             return f"{tested}: {'; '.join(best)}.{order}"
         needed = runs_needed(len(self.changes))
         fewest = min((one.runs for one in (base, *self.changes)), default=0)
+        many = "one change" if len(self.changes) == 1 else f"{len(self.changes)} changes"
         if fewest < needed:
             return (
-                f"No change is shown to prevent the loss. With {len(self.changes)} changes, fewer "
+                f"No change is shown to prevent the loss. With {many}, fewer "
                 f"than {needed} conclusive runs of each cannot show any difference beyond chance: "
                 f"continue with --runs {needed}."
             )
