@@ -41,6 +41,7 @@ from ackproof.infra.systems.external.probes import CLEANUP, SurveyedCluster, sur
 from ackproof.infra.systems.external.reachability import why_silent, why_unreadable
 from ackproof.infra.systems.external.system import ExternalSystem, metadata_of
 from ackproof.infra.systems.product import KAFKA
+from ackproof.workloads.topics import TopicsRefused, create_topics
 
 KEPT: Mapping[str, str] = {
     "retention.ms": "-1",
@@ -166,8 +167,9 @@ def ask(
     joins_within_s: float = 0.0,
 ) -> Iterator[Problem]:
     """Ask before the first run on the cluster, survey it, and yield each difference from the
-    campaign. ``tell`` gets a line for each step that takes long. Raises InfraError if it does not
-    answer or a secret is missing, and Unconfirmed if the user does not agree.
+    campaign. ``tell`` gets a line about the cluster, and one for each step that takes long. Raises
+    InfraError if it does not answer or a secret is missing, and Unconfirmed if the user does not
+    agree.
 
     The question comes before any connection. A campaign file may come from anyone. It names the
     files with passwords, and the servers that receive them. ``joins_within_s``: brokers that were
@@ -196,6 +198,7 @@ def ask(
         meant(f"{there}: this is the first run on it")
     noted.parent.mkdir(parents=True, exist_ok=True)
     noted.write_text(found.cluster_id, encoding="utf-8")
+    tell(f"connected to {found}")
     if described.controllers is not None:
         _read_metadata(described, described.controllers, found.cluster_id, tell)
     yield from _differences(cluster, described, found)
@@ -203,6 +206,20 @@ def ask(
     yield from _compacting(campaign, found)
     if not described.controllers_have_agents:
         yield from _still_connected(campaign, found)
+
+
+def refused_topics(plan: RunPlan) -> Iterator[Problem]:
+    """Yield why the cluster would not create the run's topics. It is asked, and creates none.
+    Raises InfraError if a secret is missing."""
+    described = outside(plan.cluster)
+    cells = [planned.cell for planned in plan.cells]
+    servers, connection = described.bootstrap_servers, described.connection()
+    try:
+        create_topics(servers, cells, _METADATA_WITHIN_S, connection, KEPT, tried=True)
+    except TopicsRefused as refused:
+        for topic, why in refused.reasons.items():
+            reason = f"the cluster would not create the topic {topic}: {why}"
+            yield Problem(field="cells", reason=reason)
 
 
 def _surveyed(described: DescribedCluster, within_s: float) -> SurveyedCluster:

@@ -40,6 +40,8 @@ def create_topics(
     deadline_s: float,
     connection: Mapping[str, str] = MappingProxyType({}),
     kept: Mapping[str, str] = MappingProxyType({}),
+    *,
+    tried: bool = False,
 ) -> None:
     """Create each cell's topic, within ``deadline_s`` seconds.
 
@@ -52,6 +54,7 @@ def create_topics(
         deadline_s: The time limit, in seconds.
         connection: Further properties that librdkafka needs to connect.
         kept: Further properties of all topics, under their own.
+        tried: Whether the brokers are only asked if they would, and create nothing.
     """
     security = {
         name: value
@@ -67,6 +70,7 @@ def create_topics(
             [_new_topic(cell, kept) for cell in cells],
             request_timeout=deadline_s,
             operation_timeout=deadline_s,
+            validate_only=tried,
         )
         for topic, future in created.items():
             try:

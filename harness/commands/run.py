@@ -151,6 +151,14 @@ Examples:
     help="Print the cells with their topics and the timeline of every run, and start nothing.",
 )
 @click.option(
+    "--preflight",
+    is_flag=True,
+    help=(
+        "Connect to the hosts or the cluster, report what the campaign would be refused for, and "
+        "start nothing."
+    ),
+)
+@click.option(
     "--out",
     type=click.Path(path_type=Path, file_okay=False),
     help=(
@@ -184,6 +192,7 @@ def run(
     meant: bool,
     skip_refused: bool,
     dry_run: bool,
+    preflight: bool,
     out: Path | None,
     metrics_port: int | None,
     metrics_address: str,
@@ -218,9 +227,14 @@ def run(
             console().print(timelines(kept))
             _tell_doings(kept)
             return
-        readers = live.sockets(watch, metrics_port, metrics_address)
-        _check_cluster(kept, file, yes=meant)
+        readers = () if preflight else live.sockets(watch, metrics_port, metrics_address)
+        _check_cluster(kept, file, yes=meant, leaves_all=preflight)
         campaign = _placed(campaign, file, frozenset(accepted), skip_refused)
+        if preflight:
+            if campaign.cluster.external is not None:
+                file.refuse(external_cluster.refused_topics(runs_of(campaign)[0]))
+            click.echo(f"{campaign.name}: it can run here; nothing was started")
+            return
         clock = SystemClock()
         places.require_writable(out or places.RESULTS)
         require(campaign, out or places.RESULTS)
@@ -315,9 +329,9 @@ def _tell_doings(campaign: Campaign) -> None:
     click.echo(external_cluster.topics(campaign, plan))
 
 
-def _check_cluster(campaign: Campaign, file: CampaignFile, *, yes: bool) -> None:
-    """For an external cluster, undo the leftovers of earlier runs and ask the user before the first
-    run on it. Raises InfraError, CampaignRefused."""
+def _check_cluster(campaign: Campaign, file: CampaignFile, *, yes: bool, leaves_all: bool) -> None:
+    """For an external cluster, undo the leftovers of earlier runs unless it ``leaves_all``, and ask
+    the user before the first run on it. Raises InfraError, CampaignRefused."""
     if campaign.cluster.external is None:
         return
     undone: list[str] = []
@@ -326,7 +340,8 @@ def _check_cluster(campaign: Campaign, file: CampaignFile, *, yes: bool) -> None
         undone.append(line)
         click.echo(line)
 
-    run_control.restore_dead(Registry.open(), tell)
+    if not leaves_all:
+        run_control.restore_dead(Registry.open(), tell)
 
     def confirm(question: str) -> bool:
         _tell_doings(campaign)

@@ -6,6 +6,7 @@ import os
 import signal
 
 import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from ackproof.infra.machine.waiting import wait_until
 from tests.support.clusters.external import your_cluster
@@ -55,6 +56,13 @@ def test_orders_alone_reach_a_verdict_and_leave_nothing(yours, on_yours) -> None
     assert yours.topics() == before
     assert not (on_yours.directory / "results").exists()
 
+    tried = on_yours("run", "small.yaml", "--preflight", "--yes", "--allow-commands")
+    assert tried.returncode == 0, tried.stdout + tried.stderr
+    assert tried.stdout.endswith(": it can run here; nothing was started\n")
+    assert all(address in tried.stdout for address in yours.bootstrap.split(","))
+    assert yours.topics() == before
+    assert not (on_yours.directory / "results").exists()
+
     result = on_yours("run", "small.yaml", "--out", "results", "--yes", "--allow-commands")
     assert result.returncode == 0, result.stdout + result.stderr
     struck = addresses_struck(on_yours.directory / "struck")
@@ -68,6 +76,19 @@ def test_orders_alone_reach_a_verdict_and_leave_nothing(yours, on_yours) -> None
     assert [held[name] for name in NOT_CHECKED] == [None] * len(NOT_CHECKED)
     assert yours.topics() == before
     assert on_yours("clean").stdout == "nothing to remove\n"
+
+
+def test_preflight_names_a_topic_that_would_not_be_created(yours, on_yours) -> None:
+    vary(on_yours, yours.section())
+    name = "ackproof-00000007-acks-all-minisr-2"
+    with AdminClient({"bootstrap.servers": yours.bootstrap}) as admin:
+        admin.create_topics([NewTopic(name, 1, 1)])[name].result()
+        try:
+            tried = on_yours("run", "small.yaml", "--preflight", "--yes", "--seed", "7")
+        finally:
+            admin.delete_topics([name])[name].result()
+    assert tried.returncode == USAGE, tried.stdout + tried.stderr
+    assert f"the cluster would not create the topic {name}: TOPIC_ALREADY_EXISTS" in tried.stderr
 
 
 def test_actions_and_topics_of_a_killed_run_are_undone(yours, on_yours) -> None:

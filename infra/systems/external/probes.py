@@ -204,6 +204,16 @@ class SurveyedCluster:
     racks: Mapping[int, str]
     keepers_apart: bool
 
+    def __str__(self) -> str:
+        brokers = (f"{one} ({host}:{port})" for one, (host, port) in sorted(self.brokers.items()))
+        racks: dict[str, list[int]] = {}
+        for broker, rack in sorted(self.racks.items()):
+            racks.setdefault(rack, []).append(broker)
+        within = "".join(
+            f"; rack {rack}: {', '.join(map(str, of))}" for rack, of in sorted(racks.items())
+        )
+        return f"the cluster {self.cluster_id}: brokers {', '.join(brokers)}{within}"
+
 
 def survey(described: DescribedCluster) -> SurveyedCluster:
     """Return the facts about a cluster.
