@@ -241,20 +241,7 @@ def run(
         directory = places.create(campaign, clock.time_ns(), out)
         click.echo(f"{campaign.name}: seed {campaign.seed}, results in {directory}")
         live.start(directory, *readers)
-        go_inside(
-            [
-                *(["--debug"] if debugging() else []),
-                "carry-out",
-                str(directory),
-                *(["--latest"] if out is None else []),
-                *([f"--hint={hint}"] if hint else []),
-            ],
-            f"{directory.name}-{secrets.token_hex(4)}",
-            kind=EntryKind.RUN,
-            scratch=directory / "scratch",
-            results=directory,
-            backend=campaign.cluster.backend,
-        )
+        _carry_out_inside(campaign, directory, latest=out is None, hint=hint)
 
 
 @click.command(name="carry-out", hidden=True)
@@ -281,6 +268,24 @@ def carry_out(context: click.Context, directory: Path, latest: bool, hint: str) 
         if latest:  # only now: a link to a run without a report would be of no use to anybody
             places.link_latest(directory)
     context.exit(MEANT_AS_1 if status is ExitStatus.BROKEN else status)
+
+
+def _carry_out_inside(campaign: Campaign, directory: Path, *, latest: bool, hint: str) -> None:
+    """Go on with :func:`carry_out` in the place of the campaign's backend."""
+    go_inside(
+        [
+            *(["--debug"] if debugging() else []),
+            "carry-out",
+            str(directory),
+            *(["--latest"] if latest else []),
+            *([f"--hint={hint}"] if hint else []),
+        ],
+        f"{directory.name}-{secrets.token_hex(4)}",
+        kind=EntryKind.RUN,
+        scratch=directory / "scratch",
+        results=directory,
+        backend=campaign.cluster.backend,
+    )
 
 
 def _end_at_once(message: str) -> NoReturn:
