@@ -209,7 +209,7 @@ def test_log_lines_are_those_that_name_a_word(tmp_path: Path) -> None:
 def _log_lines_with_open(*paths: Path) -> list[str] | None:
     """Return the lines about orders-0 of a process that has ``paths`` open and no other file.
 
-    Not of the process of the test: whoever runs it may have put its output into a ``.log`` file.
+    The process of the test is not asked, because its output may go to a ``.log`` file.
     """
     opened = [path.open("a") for path in paths]
     with subprocess.Popen(

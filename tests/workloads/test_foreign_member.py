@@ -16,7 +16,7 @@ pytestmark = pytest.mark.integration
 
 TINY_MEMBER = Path(__file__).parents[1] / "support" / "fakes" / "tiny_member.py"
 RECORDS = 30
-"""As in the program."""
+"""The number of records in the partition of the program."""
 
 
 @pytest.fixture

@@ -60,8 +60,8 @@ from ackproof.workloads.process import main
 from ackproof.workloads.spec import ForeignMemberSpec, load
 
 ANSWER_S = 120.0
-"""How long the program may take to answer, in seconds. It waits for rebalances and coordinators
-meanwhile, for at most a minute."""
+"""The time limit of an answer, in seconds. Calls of the library may wait for a rebalance or a
+coordinator meanwhile."""
 
 _HEAR_S = 0.1
 """The longest time between two calls of ``keep``, in seconds."""

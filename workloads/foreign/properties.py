@@ -97,8 +97,7 @@ _SESSION = "session.timeout.ms"
 _ASSIGNMENT = "partition.assignment.strategy"
 _ASSIGNOR = "org.apache.kafka.clients.consumer.CooperativeStickyAssignor"
 _OF_CLASSIC = ("heartbeat.interval.ms", _ASSIGNMENT, _SESSION)
-"""The properties that the Java client refuses with ``group.protocol=consumer`` (ConsumerConfig,
-CLASSIC_PROTOCOL_UNSUPPORTED_CONFIGS is the list for the other way)."""
+"""The properties that the Java client refuses with ``group.protocol=consumer`` (ConsumerConfig)."""
 
 KNOWN_OF_CONSUMERS: Mapping[str, Callable[[str], str | None]] = {
     "fetch.max.bytes": _at_least(0),
@@ -116,7 +115,8 @@ KNOWN_OF_CONSUMERS: Mapping[str, Callable[[str], str | None]] = {
     "request.timeout.ms": _at_least(1),
     _SESSION: _at_least(1),
 }
-"""The same for members of groups."""
+"""Every property of members that programs know, with a function that says what is wrong with a
+value."""
 
 _CONNECTING = (
     *("reconnect.backoff.max.ms", "reconnect.backoff.ms"),
@@ -159,13 +159,10 @@ def refused(client: str, name: str, value: Value) -> str | None:
 
     The result is None where it may. ``client`` is any but librdkafka.
     """
-    if (reserved := {**RESERVED, "client.id": "it is the client's name"}.get(name)) is not None:
-        return f"may not be set: {reserved}"
-    if name not in KNOWN:
-        known = ", ".join(KNOWN)
-        return f"of {client}'s, these may be set: {known}" if client in LIBRARIES else None
-    if (lacking := LACKING.get(client, {}).get(name)) is not None:
-        return f"{client} has no such property: {lacking}"
+    reserved = {**RESERVED, "client.id": "it is the client's name"}
+    reason = _barred(client, name, reserved, KNOWN, LACKING)
+    if reason is not None or name not in KNOWN:
+        return reason
     text = as_text(value)
     if name == "compression.type" and text not in (codecs := _CODECS_OF.get(client, _CODECS)):
         return f"{client} takes {', '.join(codecs)}, not {text!r}"
@@ -219,14 +216,26 @@ def producer_properties(client: str, config: Mapping[str, Value]) -> dict[str, s
 
 def member_refused(client: str, name: str, value: Value) -> str | None:
     """Return why a member of that client may not have this property, as :func:`refused`."""
-    if (reserved := CONSUMER_RESERVED.get(name)) is not None:
-        return f"may not be set: {reserved}"
-    if name not in KNOWN_OF_CONSUMERS:
-        known = ", ".join(KNOWN_OF_CONSUMERS)
-        return f"of {client}'s, these may be set: {known}" if client in LIBRARIES else None
-    if (lacking := LACKING_OF_CONSUMERS.get(client, {}).get(name)) is not None:
-        return f"{client} has no such property: {lacking}"
-    return KNOWN_OF_CONSUMERS[name](as_text(value))
+    known = KNOWN_OF_CONSUMERS
+    reason = _barred(client, name, CONSUMER_RESERVED, known, LACKING_OF_CONSUMERS)
+    return reason if reason is not None or name not in known else known[name](as_text(value))
+
+
+def _barred(
+    client: str,
+    name: str,
+    reserved: Mapping[str, str],
+    known: Mapping[str, Callable[[str], str | None]],
+    lacking: Mapping[str, Mapping[str, str]],
+) -> str | None:
+    """Return why a client may not have a property, whatever its value is, or None if it may."""
+    if (why := reserved.get(name)) is not None:
+        return f"may not be set: {why}"
+    if name not in known and client in LIBRARIES:
+        return f"of {client}'s, these may be set: {', '.join(known)}"
+    if name in known and (why := lacking.get(client, {}).get(name)) is not None:
+        return f"{client} has no such property: {why}"
+    return None
 
 
 def member_contradiction(client: str, config: Mapping[str, Value]) -> str | None:

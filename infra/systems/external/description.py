@@ -106,7 +106,7 @@ _KUBERNETES = {
     Action.KILL: f"delete {{pod}} without grace; the finalizer {FINALIZER} keeps it down",
     Action.START: f"remove the finalizer {FINALIZER} from {{pod}}, and await the new pod",
 }
-"""What is done to a pod, and thereby the actions that there are."""
+"""Each action on a pod, in words. Pods have no others."""
 
 
 class Connection(_DescriptionPart):
