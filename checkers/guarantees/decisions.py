@@ -6,13 +6,14 @@ A violated guarantee fails its cell even if other evidence is missing. A pass ta
 evidence. A loss for which it is unknown whether the guarantee applied leads to neither.
 """
 
-from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
 
 from ackproof.checkers.checks.catalogue import CATALOGUE, plugin_checkers
 from ackproof.checkers.context.status import FORGOTTEN, GuaranteeStatus
-from ackproof.checkers.guarantees.facts import Facts, PluginCheck
-from ackproof.checkers.guarantees.findings import GuaranteeFinding, of_plugin
+from ackproof.checkers.guarantees.facts import Facts, PluginCheck, Readers, planned_checks
+from ackproof.checkers.guarantees.findings import GuaranteeFinding, complete_evidence, of_plugin
 from ackproof.checkers.guarantees.table import (
     BUILT_IN,
     GUARANTEES,
@@ -22,6 +23,7 @@ from ackproof.checkers.guarantees.table import (
 )
 from ackproof.checkers.interface import guarantee_of
 from ackproof.checkers.verdict import Guarantee, Verdict
+from ackproof.history.manifest import PlannedCell, PlannedRun
 
 
 def _of_plugin(check: PluginCheck) -> GuaranteeRule:
@@ -43,7 +45,7 @@ def guarantees() -> Mapping[str, str]:
 def judged(facts: Facts) -> tuple[tuple[Guarantee, ...], tuple[str, ...]]:
     """Return the guarantees of a cell and whether they held, and a sentence for each violation that
     leaves something undecided."""
-    concerned = [promise for promise in BUILT_IN if promise.concerns(facts)]
+    concerned = [promise for promise in BUILT_IN if promise.scope.includes(facts)]
     concerned += map(_of_plugin, facts.plugin_checks)
     findings = [
         (promise, _with_reason(promise.judge(facts), facts.unchecked.get(promise.name)))
@@ -60,6 +62,60 @@ def _with_reason(found: GuaranteeFinding, unchecked: str | None) -> GuaranteeFin
     if unchecked is None or not found.applies:
         return found
     return replace(found, unobserved=unchecked)
+
+
+# --- forecast ------------------------------------------------------------------------------------
+
+
+class Prospect(StrEnum):
+    """The prospect of a guarantee in a cell, for a run with complete evidence."""
+
+    CHECKED = "checked"
+    UNCHECKED = "not checked"
+    UNPROMISED = "not promised"
+    """The settings of the cell do not promise the guarantee. Its anomalies fail nothing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GuaranteeForecast:
+    """The forecast for one guarantee in a cell. ``reason`` is empty if it will be checked."""
+
+    name: str
+    prospect: Prospect
+    reason: str = ""
+
+
+def forecast(run: PlannedRun, planned: PlannedCell) -> Iterator[GuaranteeForecast]:
+    """Yield what a planned run will do about each guarantee in a cell. The same judges decide as
+    after the run, here for a run with complete evidence and without an anomaly."""
+    facts = Facts(
+        cell=planned.cell,
+        counts=complete_evidence(planned.cell),
+        readers=Readers.planned(run, planned),
+        transactional=planned.transactional,
+        plugin_checks=tuple(planned_checks(run, planned)),
+        unchecked=run.unchecked,
+    )
+    for promise in (*BUILT_IN, *map(_of_plugin, facts.plugin_checks)):
+        yield _forecast(promise, facts)
+
+
+def _forecast(promise: GuaranteeRule, facts: Facts) -> GuaranteeForecast:
+    if not promise.scope.includes(facts):
+        prospect, reason = Prospect.UNCHECKED, promise.scope.otherwise
+    else:
+        found = _with_reason(promise.judge(facts), facts.unchecked.get(promise.name))
+        lacking = [one for one in (*found.missing_evidence, found.unobserved) if one]
+        if lacking and found.applies:
+            prospect, reason = Prospect.UNCHECKED, lacking[0]
+        elif found.promised and found.applies:
+            prospect, reason = Prospect.CHECKED, ""
+        else:
+            prospect, reason = Prospect.UNPROMISED, found.why
+    return GuaranteeForecast(name=promise.name, prospect=prospect, reason=reason)
+
+
+# --- verdicts ------------------------------------------------------------------------------------
 
 
 def verdict(

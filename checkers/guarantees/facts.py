@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ackproof.checkers.checks.catalogue import CATALOGUE, concerned, provider
+from ackproof.checkers.checks.planned_consumers import AT_LEAST_ONCE, clients_of
 from ackproof.checkers.checks.plugin_examination import Examination, PluginTotals, added
 from ackproof.checkers.context.run import RunEvidence
 from ackproof.checkers.context.status import GuaranteeStatus, count_name, examined
@@ -12,7 +13,7 @@ from ackproof.checkers.engine.results import PartitionTotals
 from ackproof.checkers.guarantees.liveness import LivenessResult
 from ackproof.checkers.interface import Extent, PluginChecker, Promised
 from ackproof.history.cell import Cell
-from ackproof.history.manifest import PlannedCell
+from ackproof.history.manifest import PlannedCell, PlannedRun
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +68,12 @@ def plugin_checks(
                 not_promised=None,
                 totals=PluginTotals(lacking=(_absent(checker_name, plugin),)),
             )
+
+
+def planned_checks(run: PlannedRun, planned: PlannedCell) -> Iterator[PluginCheck]:
+    """Yield the result that each checker has if it examines a cell and finds nothing."""
+    for checker_name, checker in concerned(run, planned).items():
+        yield _check(checker_name, checker, planned.cell, PluginTotals(examined=1))
 
 
 def _check(name: str, checker: PluginChecker, cell: Cell, totals: PluginTotals) -> PluginCheck:
@@ -143,6 +150,23 @@ class Readers:
     tail: bool = False
     groups: bool = False
     at_least_once: bool = False
+
+    @classmethod
+    def planned(cls, run: PlannedRun, cell: PlannedCell) -> "Readers":
+        """Return the kinds that a run was planned with. A client that is planned to commit is a
+        member of a group; any other is a tail reader."""
+        partition = cell.cell.topic_partitions[0]
+        consumers = [
+            tables
+            for tables in clients_of(run).values()
+            if "polls" in tables and partition in tables["polls"].partitions
+        ]
+        return cls(
+            any=bool(consumers),
+            tail=any("commits" not in tables for tables in consumers),
+            groups=any("commits" in tables for tables in consumers),
+            at_least_once=any(group.delivery == AT_LEAST_ONCE for group in cell.groups),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,10 +6,10 @@ guarantee for all records. If the leader changed, it has the guarantee for those
 later. This module adds these up and states the reasons.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from ackproof.checkers.checks.catalogue import DIVERGENT
+from ackproof.checkers.checks.catalogue import CATALOGUE, CONSUMPTION, DIVERGENT
 from ackproof.checkers.checks.check_transactions import LOOKED, TRANSACTIONS
 from ackproof.checkers.context.status import (
     BY_THE_DEPOSED,
@@ -26,6 +26,8 @@ from ackproof.checkers.context.status import (
     VERSIONED,
     WATCHED,
     GuaranteeStatus,
+    count_name,
+    examined,
     looked,
 )
 from ackproof.checkers.guarantees.facts import Facts, PluginCheck
@@ -267,6 +269,17 @@ _EVIDENCE = {
 }
 """The evidence of each count of partitions, in words."""
 
+
+def complete_evidence(cell: Cell) -> Mapping[str, int]:
+    """Return the counts of a cell whose evidence is complete and shows no anomaly."""
+    of_partitions = (*_EVIDENCE, LOOKED, *map(looked, CONSUMPTION))
+    return {
+        **dict.fromkeys(of_partitions, cell.partitions),
+        **dict.fromkeys(map(examined, CATALOGUE.built_in), 1),
+        count_name(TRANSACTIONS, GuaranteeStatus.PROMISED): 1,
+    }
+
+
 _OF_CONSUMERS = "complete records of all consumers and groups, and the whole final log,"
 
 
@@ -285,15 +298,18 @@ def agreeing(facts: Facts) -> GuaranteeFinding:
     """Judge whether replicas agree. If not all of them could be compared, that is reported as
     unknown and does not change the cell's verdict, because the final read alone shows what was
     kept."""
-    why = "promised by every configuration"
+    several = facts.cell.replication_factor > 1
+    why = (
+        "promised by every configuration" if several else "replication.factor=1: no second replica"
+    )
     return GuaranteeFinding(
         broken=facts.count(DIVERGENT, GuaranteeStatus.PROMISED),
         doubtful=facts.count(DIVERGENT, GuaranteeStatus.UNKNOWN),
         seen=facts.count(DIVERGENT),
-        promised=not facts.count(REPLICAS, GuaranteeStatus.UNPROMISED),
+        promised=several and not facts.count(REPLICAS, GuaranteeStatus.UNPROMISED),
         why="; ".join(facts.apart) or why,
         examined=facts.examined(DIVERGENT),
-        applies=facts.cell.replication_factor > 1,
+        applies=several,
         unobserved=_unobserved(facts, COMPARED),
         what=DIVERGENT,
     )

@@ -14,7 +14,7 @@ from ackproof.checkers.arrays import NONE
 from ackproof.checkers.checks import latency, outages, read_counts
 from ackproof.checkers.checks.catalogue import CATALOGUE
 from ackproof.checkers.checks.check_transactions import CellTransactions
-from ackproof.checkers.checks.planned_consumers import AT_LEAST_ONCE, clients_of, consumers_of
+from ackproof.checkers.checks.planned_consumers import clients_of
 from ackproof.checkers.checks.plugin_examination import CellExaminations
 from ackproof.checkers.checks.read_counts import ConsumerCounts, added
 from ackproof.checkers.context import coverage, gaps, steps
@@ -182,7 +182,7 @@ def _cell(
         apart=tuple(_apart(run, cell)),
         withdrawn=tuple(_withdrawn(run, cell)),
         uncommitted=tuple(_uncommitted(run, planned)),
-        readers=_readers(run, planned),
+        readers=Readers.planned(run.planned, planned),
         transactional=planned.transactional,
         undecided=cell_transactions.why,
         whole=_whole(run, cell, found),
@@ -370,16 +370,6 @@ def _uncommitted(run: RunEvidence, planned: PlannedCell) -> Iterator[str]:
     for group in planned.groups:
         read = planned.cell.topic_partitions[0]
         yield from (f"{group.name}: {why}" for why in commit_window_of(run, group, read).why)
-
-
-def _readers(run: RunEvidence, planned: PlannedCell) -> Readers:
-    consumers = consumers_of(run, planned.cell.topic_partitions[0])
-    return Readers(
-        any=bool(consumers),
-        tail=any(not one.member for one in consumers),
-        groups=any(one.member for one in consumers),
-        at_least_once=any(group.delivery == AT_LEAST_ONCE for group in planned.groups),
-    )
 
 
 def _crashed(found: Sequence[PartitionTotals | None]) -> Iterator[str]:

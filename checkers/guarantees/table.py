@@ -50,15 +50,50 @@ from ackproof.checkers.guarantees.findings import (
 )
 
 
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """The cells that a guarantee concerns. ``otherwise`` says why it does not concern another."""
+
+    includes: Callable[[Facts], bool]
+    otherwise: str
+
+
+_NO_GROUPS = "no consumer groups outside of transactions: workload.groups"
+EVERY_CELL = Scope(lambda _: True, "")
+_WITH_RETENTION = Scope(
+    lambda facts: retention_of(facts.cell) is not None,
+    "cells.topic sets neither retention.ms nor retention.bytes",
+)
+_WITHOUT_GAPS = Scope(
+    lambda facts: not facts.transactional and not facts.cell.compacts,
+    "transactions and compaction leave offsets without a record",
+)
+_READ = Scope(
+    lambda facts: facts.readers.any,
+    "no consumers beside the final read: workload.readers",
+)
+_READ_BY_TAIL = Scope(lambda facts: facts.readers.tail, "no tail readers: workload.readers")
+_READ_BY_GROUPS = Scope(lambda facts: facts.readers.groups, _NO_GROUPS)
+_READ_AT_LEAST_ONCE = Scope(
+    lambda facts: facts.readers.at_least_once,
+    "no consumer groups with delivery: at-least-once: workload.groups",
+)
+_READ_BY_PLAIN_GROUPS = Scope(
+    lambda facts: facts.readers.groups and not facts.transactional,
+    _NO_GROUPS,
+)
+_TRANSACTIONAL = Scope(lambda facts: facts.transactional, "no transactions: workload.kind")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GuaranteeRule:
-    """A guarantee. ``concerns`` returns whether it applies to a cell at all. ``plugin`` is the
-    plug-in that provides its checker, or None for a built-in one."""
+    """A guarantee. ``plugin`` is the plug-in that provides its checker, or None for a built-in
+    one."""
 
     name: str
     words: str
     judge: Callable[[Facts], GuaranteeFinding]
-    concerns: Callable[[Facts], bool] = lambda _: True
+    scope: Scope = EVERY_CELL
     plugin: str | None = None
 
 
@@ -153,7 +188,7 @@ BUILT_IN: Sequence[GuaranteeRule] = (
             "is followed by retention.bytes."
         ),
         judge=until_retention,
-        concerns=lambda facts: retention_of(facts.cell) is not None,
+        scope=_WITH_RETENTION,
     ),
     GuaranteeRule(
         name="acked-offset-kept",
@@ -195,7 +230,7 @@ BUILT_IN: Sequence[GuaranteeRule] = (
         name="no-offset-gap",
         words="The log has a record at every offset from its start to its end.",
         judge=always("offset-gap"),
-        concerns=lambda facts: not facts.transactional and not facts.cell.compacts,
+        scope=_WITHOUT_GAPS,
     ),
     GuaranteeRule(
         name="replicas-agree",
@@ -257,7 +292,7 @@ BUILT_IN: Sequence[GuaranteeRule] = (
             "data."
         ),
         judge=shown(VANISHED),
-        concerns=lambda facts: facts.readers.any,
+        scope=_READ,
     ),
     GuaranteeRule(
         name="reads-agree",
@@ -266,7 +301,7 @@ BUILT_IN: Sequence[GuaranteeRule] = (
             "acked there (while acked records and the records that were read must be kept)."
         ),
         judge=shown(INCONSISTENT),
-        concerns=lambda facts: facts.readers.any,
+        scope=_READ,
     ),
     GuaranteeRule(
         name="no-poll-skip",
@@ -274,7 +309,7 @@ BUILT_IN: Sequence[GuaranteeRule] = (
             "A consumer that reads on skips no record (while the records that it read must stay)."
         ),
         judge=shown(SKIPPED),
-        concerns=lambda facts: facts.readers.any,
+        scope=_READ,
     ),
     GuaranteeRule(
         name="polls-in-order",
@@ -283,7 +318,7 @@ BUILT_IN: Sequence[GuaranteeRule] = (
             "that it read must stay)."
         ),
         judge=shown(NONMONOTONIC),
-        concerns=lambda facts: facts.readers.any,
+        scope=_READ,
     ),
     GuaranteeRule(
         name="no-unseen",
@@ -292,7 +327,7 @@ BUILT_IN: Sequence[GuaranteeRule] = (
             "past (while the records that it read must stay)."
         ),
         judge=shown(UNSEEN),
-        concerns=lambda facts: facts.readers.tail,
+        scope=_READ_BY_TAIL,
     ),
     GuaranteeRule(
         name="commits-kept",
@@ -302,7 +337,7 @@ BUILT_IN: Sequence[GuaranteeRule] = (
             "its data."
         ),
         judge=committed(COMMIT_LOST),
-        concerns=lambda facts: facts.readers.groups,
+        scope=_READ_BY_GROUPS,
     ),
     GuaranteeRule(
         name="commits-in-order",
@@ -312,7 +347,7 @@ BUILT_IN: Sequence[GuaranteeRule] = (
             "them keeps its data."
         ),
         judge=committed(COMMIT_REGRESSED),
-        concerns=lambda facts: facts.readers.groups,
+        scope=_READ_BY_GROUPS,
     ),
     GuaranteeRule(
         name="nothing-skipped-by-commit",
@@ -321,12 +356,10 @@ BUILT_IN: Sequence[GuaranteeRule] = (
             "not read (at-least-once; while the records that it read must stay)."
         ),
         judge=shown(SKIPPED_BY_COMMIT),
-        concerns=lambda facts: facts.readers.at_least_once,
+        scope=_READ_AT_LEAST_ONCE,
     ),
     *(
-        GuaranteeRule(
-            name=name, words=words, judge=judge, concerns=lambda facts: facts.transactional
-        )
+        GuaranteeRule(name=name, words=words, judge=judge, scope=_TRANSACTIONAL)
         for name, words, judge in _OF_TRANSACTIONS
     ),
     GuaranteeRule(
@@ -344,7 +377,7 @@ BUILT_IN: Sequence[GuaranteeRule] = (
             "read the acked records of every partition."
         ),
         judge=living(lambda facts: facts.groups_recover),
-        concerns=lambda facts: facts.readers.groups and not facts.transactional,
+        scope=_READ_BY_PLAIN_GROUPS,
     ),
     GuaranteeRule(
         name=STAYS_UP,

@@ -60,15 +60,45 @@ def timelines(campaign: Campaign) -> Group:
     """Return the cells of ``campaign``, whose seed is drawn, and the timeline of every run."""
     runs = runs_of(campaign)
     timelines_of_runs = (part for run in runs for part in _run(campaign, run, len(runs)))
-    return Group(cells_table(campaign), *timelines_of_runs, *_plugin_checkers(campaign, runs))
+    return Group(cells_table(campaign), *timelines_of_runs, *_guarantees(campaign, runs))
 
 
-def _plugin_checkers(campaign: Campaign, runs: Sequence[RunPlan]) -> Iterator[Text]:
-    """Yield the plug-in checkers that will judge the runs, beside the built-in ones."""
-    cells = [cell for run in manifest_of(campaign, runs).runs for cell in run.cells]
-    named = {f"{name} ({plugin})" for cell in cells for name, plugin in cell.checkers.items()}
+_CELLS_NAMED_MAX = 3
+"""The most cells that a line on guarantees names."""
+
+
+def _guarantees(campaign: Campaign, runs: Sequence[RunPlan]) -> Iterator[Text | Table]:
+    """Yield the plug-in checkers that will judge the runs, beside the built-in ones; and which
+    guarantees the runs will check, and which not, with the reasons."""
+    # It imports Arrow, for which commands that refuse a campaign must not wait.
+    from ackproof.checkers.guarantees.decisions import Prospect, forecast
+
+    planned = [(run, cell) for run in manifest_of(campaign, runs).runs for cell in run.cells]
+    named = {f"{name} ({plugin})" for _, cell in planned for name, plugin in cell.checkers.items()}
     if named:
         yield Text(f"checkers of plug-ins: {', '.join(sorted(named))}")
+    cells: dict[tuple[str, Prospect, str], dict[str, None]] = {}
+    for run, cell in planned:
+        for one in forecast(run, cell):
+            key = (one.name, one.prospect, one.reason)
+            cells.setdefault(key, {})[cell.cell.name] = None
+    names: dict[tuple[Prospect, str, tuple[str, ...]], list[str]] = {}
+    for (name, prospect, reason), of in cells.items():
+        names.setdefault((prospect, reason, tuple(of)), []).append(name)
+    many = len({cell.cell.name for _, cell in planned})
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for heading in ("", "guarantees", "reason"):
+        table.add_column(heading, overflow="fold")
+    for prospect in Prospect:
+        for (its, reason, where), of_it in names.items():
+            if its is prospect:
+                place = "" if len(where) == many else f" in {_cells_in_words(where)}"
+                table.add_row(f"{prospect}{place}", ", ".join(of_it), plain(reason))
+    yield table
+
+
+def _cells_in_words(names: Sequence[str]) -> str:
+    return ", ".join(names) if len(names) <= _CELLS_NAMED_MAX else f"{len(names)} cells"
 
 
 def _run(campaign: Campaign, run: RunPlan, runs: int) -> Iterator[Text | Table]:

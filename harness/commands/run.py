@@ -148,7 +148,10 @@ Examples:
 @click.option(
     "--dry-run",
     is_flag=True,
-    help="Print the cells with their topics and the timeline of every run, and start nothing.",
+    help=(
+        "Print the cells with their topics, the timeline of every run, and the guarantees that "
+        "will be checked, and start nothing."
+    ),
 )
 @click.option(
     "--preflight",

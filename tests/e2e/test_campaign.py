@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.oracles.forecasts import contradictions
 from tests.support.processes.browser import Eyes
 from tests.support.processes.deadlines import PATIENCE_S
 from tests.support.processes.process import family, gone
@@ -30,6 +31,7 @@ def test_from_file_to_report(ackproof, eyes: Eyes) -> None:
     assert result.stdout.splitlines()[-1] == str(directory.resolve() / "report.html")
     assert eyes.faults(directory / "report.html") == []
 
+    assert contradictions(directory, complete=True) == []
     document = verdict_of(directory)
     assert document["campaign"] == "small"
     assert document["seed"] == 1

@@ -11,6 +11,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from ackproof.infra.machine.waiting import wait_until
 from tests.support.clusters.external import your_cluster
 from tests.support.faults.own_commands import addresses_struck, by_addresses
+from tests.support.oracles.forecasts import contradictions
 from tests.support.processes.deadlines import PATIENCE_S, TEST_S
 
 pytestmark = [pytest.mark.e2e, pytest.mark.integration, pytest.mark.timeout(TEST_S)]
@@ -65,6 +66,7 @@ def test_orders_alone_reach_a_verdict_and_leave_nothing(yours, on_yours) -> None
 
     result = on_yours("run", "small.yaml", "--out", "results", "--yes", "--allow-commands")
     assert result.returncode == 0, result.stdout + result.stderr
+    assert contradictions(on_yours.directory / "results", complete=True) == []
     struck = addresses_struck(on_yours.directory / "struck")
     assert sorted(struck) == sorted(yours.bootstrap.split(","))
     document = json.loads((on_yours.directory / "results" / "verdict.json").read_text())

@@ -551,6 +551,8 @@ def test_dry_run_lists_hosts_and_commands_without_a_connection(tmp_path: Path) -
         "broker-2, to start: root@kafka-2: systemctl start kafka",
         "broker-3, to pause: docker pause kafka/kafka-3",
         "creates, and deletes at the end: ackproof-00000007-acks-all-minisr-2;",
+        "servers-stay-up",
+        "no agent is beside the brokers",
     ):
         assert line in done.stdout, done.stdout
     assert not (tmp_path / "results").exists()
