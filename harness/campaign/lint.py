@@ -20,6 +20,7 @@ from ackproof.harness.campaign.problems.draft import Draft
 from ackproof.history.cell import Cell
 from ackproof.infra.systems.product import is_external
 from ackproof.nemesis import FAULTS
+from ackproof.nemesis.admin.orders import ELECT_UNCLEAN
 from ackproof.nemesis.interface import Members
 from ackproof.nemesis.targets import expressions
 from ackproof.nemesis.targets.expressions import Expression, TargetRole
@@ -56,6 +57,7 @@ def warnings(campaign: Campaign) -> Iterator[Problem]:
             *_unreachable_evidence(campaign, draft),
             *_unmeasurable_thresholds(campaign),
             *of_faults,
+            *_lone_elections(campaign, draft),
         ]
     )
 
@@ -89,6 +91,31 @@ def _unreachable_evidence(campaign: Campaign, draft: Draft) -> Iterator[Problem]
                 "workload.records or the schedule"
             ),
         )
+
+
+def _lone_elections(campaign: Campaign, draft: Draft) -> Iterator[Problem]:
+    """Yield a warning for each ordered unclean election while no other fault affects servers."""
+    among_others = {
+        one.target
+        for plan in draft.plans
+        for one in plan
+        if any(
+            other.affected != NO_SERVERS and other.start_ms <= one.start_ms < other.end_ms
+            for other in plan
+        )
+    }
+    for index, entry in enumerate(campaign.faults):
+        if not isinstance(entry, FaultEntry) or entry.fault != ELECT_UNCLEAN.name:
+            continue
+        if entry.target not in among_others:
+            yield Problem(
+                field=f"faults[{index}].fault",
+                reason=(
+                    f"{ELECT_UNCLEAN.name} elects no leader while a replica of the ISR is alive "
+                    "(ELECTION_NOT_NEEDED), and no other fault is active then: let one end the "
+                    "whole ISR first, as the story administrator-elects-uncleanly does"
+                ),
+            )
 
 
 def _of_fault(

@@ -112,6 +112,17 @@ def test_hold_that_is_over_before_the_fault_bites_is_warned_of(
     assert setting in found
 
 
+def test_unclean_election_without_another_fault_is_warned_of(warned: Warned) -> None:
+    elect = fault("elect-unclean", "topic(acks-all-minisr-2)", "1s")
+    kill = fault("kill", LEADER, "9s")
+    (found,) = warned({"faults": [kill, elect]})
+    assert found.startswith("faults[1].fault: elect-unclean elects no leader while a replica ")
+    assert "ELECTION_NOT_NEEDED" in found
+    assert "administrator-elects-uncleanly" in found
+    assert warned({"faults": [{**kill, "at": "10s"}, {**elect, "at": "15s"}]}) == []
+    assert warned({"faults": [{**kill, "at": "10s"}, {**elect, "at": "40s"}]}) != []
+
+
 @pytest.mark.parametrize(
     "one",
     [
