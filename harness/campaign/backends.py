@@ -338,7 +338,7 @@ BESIDE_BROKERS = replace(
 """The place of an external cluster with agents beside its brokers: the backend here, and more."""
 
 
-_BESIDE_BROKERS_IN_PODS = replace(
+BESIDE_BROKERS_IN_PODS = replace(
     BESIDE_BROKERS,
     never={
         **BESIDE_BROKERS.never,
@@ -353,7 +353,7 @@ def place_of(cluster: ClusterSpec | ClusterSweep) -> BackendKind:
     if cluster.external is None or not cluster.external.agent:
         return BACKENDS[cluster.backend]
     in_pods = cluster.external.kubernetes is not None
-    return _BESIDE_BROKERS_IN_PODS if in_pods else BESIDE_BROKERS
+    return BESIDE_BROKERS_IN_PODS if in_pods else BESIDE_BROKERS
 
 
 def make(cluster: ClusterSpec, backend: Backend) -> System:

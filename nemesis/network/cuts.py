@@ -207,7 +207,7 @@ def _minority(
     parameters: Parameters,
     rng: random.Random,
 ) -> CutShape:
-    _, few = shapes.halves(_shuffled(target, rng))
+    _, few = shapes.halves(_shuffled(target, rng), "minority")
     rest = [name for name in members.servers if name not in few]
     grudge = shapes.apart(few, rest, _direction(parameters))
     reached = tuple(Link(client, node) for node in few for client in members.clients[:1])

@@ -25,12 +25,12 @@ def apart(one: Iterable[str], other: Collection[str], direction: Direction = "bo
     return frozenset(out | into)
 
 
-def halves(nodes: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def halves(nodes: Sequence[str], fault: str = "halves") -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return a majority and the rest, in the order given.
 
     Raise Unplannable for fewer than three nodes, because their majority is all of them.
     """
-    _at_least(3, nodes, "halves")
+    _at_least(3, nodes, fault)
     most = majority(len(nodes))
     return tuple(nodes[:most]), tuple(nodes[most:])
 

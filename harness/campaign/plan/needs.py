@@ -3,7 +3,9 @@ cluster."""
 
 from collections.abc import Iterable, Iterator, Mapping, Set
 
+from ackproof.harness.campaign.backends import KUBERNETES, SSH, place_of
 from ackproof.harness.campaign.model.campaign import Campaign
+from ackproof.harness.campaign.model.clusters import ClusterSweep
 from ackproof.harness.campaign.model.schedule import Entry, StoryEntry
 from ackproof.harness.campaign.model.workload import clients_named
 from ackproof.harness.campaign.plan.faults import parameters_of
@@ -61,14 +63,26 @@ def _joining(entry: Entry) -> int:
     return parameters.brokers
 
 
-def refusal(what: str, needs: Set[Capability], able: Set[Capability], backend: str) -> str | None:
-    """Return the reason why a backend with the capabilities ``able`` refuses ``what``, which needs
-    ``needs``. Return None if it has them all."""
+def refusal(
+    what: str, needs: Set[Capability], able: Set[Capability], cluster: ClusterSweep
+) -> str | None:
+    """Return the reason why the place of a cluster, with the capabilities ``able``, refuses
+    ``what``, which needs ``needs``. Return None if it has them all."""
     missing = sorted(needs - able)
     if not missing:
         return None
     wanted = f"{what} needs {', '.join(missing)}".strip()
-    return f"{wanted}, but the backend {backend} does not offer it on this machine"
+    never = place_of(cluster).never
+    if reasons := dict.fromkeys(never[one] for one in missing if one in never):
+        return f"{wanted}, which the backend {cluster.backend} never offers: {'; '.join(reasons)}"
+    if cluster.external is not None and cluster.external.agent:
+        return f"{wanted}, but the agent does not offer it beside every broker"
+    where = _OFFERING.get(cluster.backend, "on this machine")
+    return f"{wanted}, but the backend {cluster.backend} does not offer it {where}"
+
+
+_OFFERING: Mapping[str, str] = {SSH: "on every host", KUBERNETES: "in this cluster"}
+"""Where backends offer a capability that are not on this machine."""
 
 
 def plugins_of(campaign: Campaign) -> Mapping[str, str]:

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from ackproof.config.documents import Problem, problems_of
 from ackproof.harness.campaign import clients
-from ackproof.harness.campaign.backends import BESIDE_BROKERS
+from ackproof.harness.campaign.backends import BESIDE_BROKERS, BESIDE_BROKERS_IN_PODS
 from ackproof.harness.campaign.model.clusters import ClusterSweep
 from ackproof.harness.campaign.model.external import (
     ExternalSpec,
@@ -45,6 +45,7 @@ from ackproof.infra.systems.security import MECHANISMS, unspoken
 from ackproof.nemesis import FAULTS
 from ackproof.nemesis.admin.orders import ELECT_UNCLEAN
 from ackproof.nemesis.network.cuts import ISOLATE, MINORITY
+from ackproof.nemesis.process.commands import COMMAND
 from ackproof.nemesis.targets import expressions
 from ackproof.workloads.configuration import connection_properties
 from ackproof.workloads.foreign.security import untranslated
@@ -184,11 +185,11 @@ def refused_everywhere(fault: str) -> str | None:
     """Return the reason why no external cluster can offer the fault, or None if some can."""
     never = BESIDE_BROKERS.never
     if reasons := [never[one] for one in sorted(FAULTS[fault].needs) if one in never]:
-        return f"is not for {EXTERNAL} clusters: {reasons[0]}"
+        return f"is not for system: {EXTERNAL}: {reasons[0]}"
     known = _ORDERS | _UNSPOKEN | _BY_METADATA | _HANDS.keys()
     if fault in known or _is_by_agent(fault):
         return None
-    return f"is for deployed clusters, not for {EXTERNAL} ones"
+    return f"is for clusters that Ackproof deploys, not for system: {EXTERNAL}"
 
 
 def _is_by_agent(fault: str) -> bool:
@@ -218,7 +219,13 @@ def _refused(
     if fault in _ORDERS:
         return
     if (reason := refused_everywhere(fault)) is not None:
-        yield f"{fault} {reason}"
+        yield f"{fault} {reason}; commands of your own can take its place (fault: {COMMAND})"
+        return
+    if spec.kubernetes is not None and (reason := _refused_in_pods(fault)) is not None:
+        yield (
+            f"{fault} is not for {_WHERE}.kubernetes: {reason}; it is for brokers on hosts, named "
+            f"under {_WHERE}.servers with ssh, and {_WHERE}.agent"
+        )
         return
     if fault in _UNSPOKEN:
         given = {name: as_text(value) for name, value in spec.client.items()}
@@ -230,7 +237,7 @@ def _refused(
     elif fault in _BY_METADATA and spec.controllers is None:
         yield f"{fault} is proven by leader epochs: name the controllers under {_WHERE}.controllers"
     elif _is_by_agent(fault) and not spec.agent:
-        yield f"{fault} needs the agent beside the brokers: set {_WHERE}.agent"
+        yield f"{fault} needs the agent beside the brokers: {_to_have_agents(spec, fault)}"
     elif _is_by_agent(fault) and not all(controllers.values()):
         without = [name for name, beside in controllers.items() if not beside]
         yield (
@@ -242,19 +249,40 @@ def _refused(
         yield from _lacking(fault, spec, _HANDS["kill" if gentle else fault], controllers)
 
 
+def _refused_in_pods(fault: str) -> str | None:
+    """Return the reason why no cluster in pods offers a fault, or None if some do."""
+    never = BESIDE_BROKERS_IN_PODS.never
+    return next((never[one] for one in sorted(FAULTS[fault].needs) if one in never), None)
+
+
+def _to_have_agents(spec: ExternalSpec, fault: str) -> str:
+    """Return the keys to set so that an agent for a fault is beside every broker."""
+    agent = f"set {_WHERE}.agent"
+    if spec.kubernetes is not None:
+        return agent
+    if not spec.servers:
+        pods = f", or their pods under {_WHERE}.kubernetes" if not _refused_in_pods(fault) else ""
+        return f"{agent}, and name all brokers under {_WHERE}.servers, each with ssh{pods}"
+    without = [name for name, one in spec.servers.items() if is_broker(name) and one.ssh is None]
+    return f"{agent}, and give ssh to {', '.join(sorted(without))}" if without else agent
+
+
 def _lacking(
     fault: str, spec: ExternalSpec, needed: frozenset[Action], controllers: Mapping[str, bool]
 ) -> Iterator[str]:
     """Yield what is missing to do the ``needed`` actions on brokers, and on ``controllers``."""
     if not spec.servers and spec.kubernetes is None:
-        yield f"{fault} needs control of the brokers: configure it under {_WHERE}.servers"
+        yield (
+            f"{fault} needs control of the brokers: configure it under {_WHERE}.servers, or name "
+            f"their pods under {_WHERE}.kubernetes"
+        )
         return
     if spec.kubernetes is not None:
         control = next(iter(controls(spec, 1).values()))
         if needed - control.actions - (by_agent(control) if spec.agent else set()):
             yield (
-                f"{fault} is none of the operations of Kubernetes on pods: it needs the agent "
-                f"beside the brokers ({_WHERE}.agent)"
+                f"{fault} is none of the operations on pods ({_WHERE}.kubernetes): it needs the "
+                f"agent beside the brokers: set {_WHERE}.agent"
             )
     for name in (*filter(is_broker, spec.servers), *controllers):
         if name not in spec.servers:

@@ -16,6 +16,7 @@ from ackproof.harness.campaign.backends import (
     place_of,
 )
 from ackproof.harness.campaign.model.campaign import Campaign, Skipped
+from ackproof.harness.campaign.model.clusters import ClusterSweep
 from ackproof.harness.campaign.model.schedule import Entry, StoryEntry
 from ackproof.harness.campaign.model.workload import clients_named
 from ackproof.harness.campaign.plan.needs import DISKS, commands_of, faults_of, refusal, struck
@@ -89,13 +90,13 @@ def lacking_capabilities(
 ) -> Iterator[Problem]:
     """Yield every fault that needs a capability which the backend lacks, and whether the campaign
     can run without the fault."""
-    backend = campaign.cluster.backend
+    cluster = campaign.cluster
     refused = [
         (field, reason)
         for field, fault in struck(campaign)
-        if (reason := refusal(fault, FAULTS[fault].needs, capabilities, backend))
+        if (reason := refusal(fault, FAULTS[fault].needs, capabilities, cluster))
     ]
-    if campaign.cluster.disks is not None and (reason := refusal("", DISKS, capabilities, backend)):
+    if cluster.disks is not None and (reason := refusal("", DISKS, capabilities, cluster)):
         refused.append(("cluster.disks", reason))
     some_left = any(
         all(FAULTS[fault].needs <= capabilities for fault in faults_of(entry))
@@ -186,15 +187,15 @@ def without_refused(campaign: Campaign, able: frozenset[Capability]) -> Campaign
     A story of which one step is refused is left out as a whole, because a part of a story is a
     different story.
     """
-    backend, spec = campaign.cluster.backend, campaign.cluster
+    spec = campaign.cluster
     skipped: list[Skipped] = []
     faults = []
     for entry in campaign.faults:
-        if reasons := list(_reasons(entry, able, backend)):
+        if reasons := list(_reasons(entry, able, spec)):
             skipped.append(Skipped(what=_named(entry), reason="; ".join(reasons)))
         else:
             faults.append(entry)
-    if spec.disks is not None and (reason := refusal("", DISKS, able, backend)):
+    if spec.disks is not None and (reason := refusal("", DISKS, able, spec)):
         skipped.append(Skipped(what="cluster.disks", reason=reason))
         spec = spec.model_copy(update={"disks": None})
     update = {"faults": tuple(faults), "cluster": spec, "skipped": tuple(skipped)}
@@ -209,9 +210,9 @@ def nothing_left(campaign: Campaign, kept: Campaign) -> Iterator[Problem]:
         yield Problem(field="faults", reason=reason)
 
 
-def _reasons(entry: Entry, able: frozenset[Capability], backend: str) -> Iterator[str]:
+def _reasons(entry: Entry, able: frozenset[Capability], cluster: ClusterSweep) -> Iterator[str]:
     for fault in faults_of(entry):
-        if reason := refusal(fault, FAULTS[fault].needs, able, backend):
+        if reason := refusal(fault, FAULTS[fault].needs, able, cluster):
             yield reason
 
 

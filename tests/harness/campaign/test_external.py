@@ -90,7 +90,7 @@ WITH_AGENTS = {
         (
             {"fault": "isolate", "target": "one"},
             {"servers": SERVERS},
-            "isolate needs the agent beside the brokers: set cluster.external.agent",
+            "set cluster.external.agent, and give ssh to broker-1, broker-2, broker-3",
         ),
         (
             {"fault": "slow", "target": "broker-1 <-> client-1"},
@@ -102,13 +102,17 @@ WITH_AGENTS = {
             {"servers": HOSTS, "agent": True, "cluster": {"clients": 2}},
             "client-1 -> broker-1: the 2 client nodes share this machine's addresses",
         ),
-        ({"fault": "replace", "target": "one"}, {"servers": SERVERS}, "for deployed clusters"),
+        ({"fault": "replace", "target": "one"}, {"servers": SERVERS}, "that Ackproof deploys"),
         (
             {"fault": "pause", "target": "broker-0"},
             IN_PODS,
-            "pause is none of the operations of Kubernetes on pods: it needs the agent",
+            "pause is none of the operations on pods (cluster.external.kubernetes): it needs",
         ),
-        ({"fault": "expire-session", "target": "one"}, {"servers": SERVERS}, "not for external"),
+        (
+            {"fault": "expire-session", "target": "one"},
+            {"servers": SERVERS},
+            "not for system: external",
+        ),
         (
             {"fault": "elect-unclean", "target": "topic(acks-all-minisr-2)"},
             {},
@@ -132,6 +136,62 @@ def test_fault_unsupported_by_an_external_cluster_is_refused(
 ) -> None:
     told = refused(written(tmp_path, fault, **external))
     assert any(reason in line and line.startswith("faults[0]") for line in told), told
+
+
+PODS = {"kubernetes": {**IN_PODS["kubernetes"], "image": "node"}}
+KINDS = {
+    "addresses": {},
+    "hosts": {"servers": WITH_AGENTS["servers"]},
+    "hosts with agents": WITH_AGENTS,
+    "pods": PODS,
+    "pods with agents": {**PODS, "agent": True},
+}
+EVERYWHERE = dict.fromkeys(KINDS, "system: external")
+NO_CONTROL = "configure it under cluster.external.servers, or name their pods under"
+SET_AGENT = "needs the agent beside the brokers: set cluster.external.agent"
+ON_HOSTS = "is not for cluster.external.kubernetes: "
+OF_LINKS_REFUSED = {
+    "addresses": f"{SET_AGENT}, and name all brokers under cluster.external.servers, each with "
+    "ssh, or their pods under cluster.external.kubernetes",
+    "hosts": SET_AGENT,
+    "pods": SET_AGENT,
+}
+OF_HOSTS_REFUSED = {
+    "addresses": f"{SET_AGENT}, and name all brokers under cluster.external.servers, each with ssh",
+    "hosts": SET_AGENT,
+    "pods": ON_HOSTS,
+    "pods with agents": ON_HOSTS,
+}
+
+
+@pytest.mark.parametrize(
+    ("fault", "refusals"),
+    [
+        ("kill", {"addresses": NO_CONTROL}),
+        ("pause", {"addresses": NO_CONTROL, "pods": "(cluster.external.kubernetes)"}),
+        ("isolate", OF_LINKS_REFUSED),
+        ("disk-full", OF_HOSTS_REFUSED),
+        ("starve-cpu", OF_HOSTS_REFUSED),
+        ("starve-memory", OF_HOSTS_REFUSED),
+        ("power-failure", EVERYWHERE),
+        ("fast-clock", EVERYWHERE),
+        ("replace", EVERYWHERE),
+        ("crash-client", {}),
+    ],
+)
+@pytest.mark.parametrize("kind", KINDS)
+def test_refused_fault_names_the_cause_in_the_file(
+    tmp_path: Path, kind: str, fault: str, refusals: dict[str, str]
+) -> None:
+    target = "clients" if fault == "crash-client" else "broker-1"
+    path = written(tmp_path, {"fault": fault, "target": target}, **KINDS[kind])
+    if kind not in refusals:
+        check(path)
+        return
+    first = refused(path)[0]
+    assert first.startswith(f"faults[0].fault: {fault} ")
+    assert refusals[kind] in first
+    assert "backend" not in first
 
 
 @pytest.mark.parametrize(

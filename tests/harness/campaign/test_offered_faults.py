@@ -47,8 +47,8 @@ def test_every_place_has_an_answer_for_every_fault() -> None:
         ("isolate", "ssh", "where nft works"),
         ("isolate", "your cluster", "where the agent is beside the brokers, and nft works there"),
         ("disk-full", "your cluster", "where it is configured how to kill, start; the agent"),
-        ("power-failure", "your cluster", "no: it is not for external clusters: it needs disks"),
-        ("replace", "your cluster", "no: it is for deployed clusters"),
+        ("power-failure", "your cluster", "no: it is not for system: external: it needs disks"),
+        ("replace", "your cluster", "no: it is for clusters that Ackproof deploys"),
         ("pause", "your cluster", "where it is configured how to pause, resume"),
         ("alter-min-isr", "your cluster", "yes"),
     ],
@@ -117,5 +117,6 @@ def test_external_cluster_refuses_the_faults_that_the_catalogue_marks(
     except CampaignRefused as refusal:
         refused = [one.reason for one in refusal.problems if one.field == "faults[0].fault"]
     word = places.offer(FAULTS[fault], places.OWN_CLUSTER).refused
-    told = [] if word is None else [f"{fault}{word.removeprefix('it')}"]
+    instead = "; commands of your own can take its place (fault: command)"
+    told = [] if word is None else [f"{fault}{word.removeprefix('it')}{instead}"]
     assert refused == told

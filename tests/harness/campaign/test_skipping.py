@@ -32,8 +32,8 @@ def test_nightly_loses_its_slow_disk_in_docker_and_nothing_else(nightly: Campaig
     left_out = [entry for entry in nightly.faults if entry not in kept.faults]
     assert [getattr(entry, "fault", None) for entry in left_out] == ["slow-disk"]
     told = (
-        "slow-disk of one: slow-disk needs slow-disks, but the backend docker does not offer "
-        "it on this machine"
+        "slow-disk of one: slow-disk needs slow-disks, which the backend docker never "
+        "offers: /sys is read-only there"
     )
     runs = runs_of(kept)
     (planned,) = manifest_of(kept, runs).runs
