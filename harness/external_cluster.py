@@ -2,7 +2,7 @@
 
 import hashlib
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +20,7 @@ from ackproof.harness.campaign.problems.external import ENDING, FROM_ALL, IN_FOR
 from ackproof.harness.exit_status import ConfirmationNeeded
 from ackproof.infra.api.interface import (
     Backend,
+    Capability,
     InfraError,
     ViewUnavailable,
     ViewUnsupported,
@@ -29,6 +30,7 @@ from ackproof.infra.backends.kubernetes.broker_pods import BrokerPod
 from ackproof.infra.backends.ssh.inventory import DIRECTORY, BrokerHost
 from ackproof.infra.machine.secrets import Handed
 from ackproof.infra.machine.waiting import wait_until
+from ackproof.infra.node.nodes import OF_LINKS
 from ackproof.infra.systems import prepare
 from ackproof.infra.systems.external.description import (
     Connection,
@@ -41,6 +43,8 @@ from ackproof.infra.systems.external.probes import CLEANUP, SurveyedCluster, sur
 from ackproof.infra.systems.external.reachability import why_silent, why_unreadable
 from ackproof.infra.systems.external.system import ExternalSystem, metadata_of
 from ackproof.infra.systems.product import KAFKA
+from ackproof.nemesis import FAULTS
+from ackproof.nemesis.interface import Aim, Fault
 from ackproof.workloads.topics import TopicsRefused, create_topics
 
 KEPT: Mapping[str, str] = {
@@ -147,6 +151,46 @@ def _connecting(connection: Connection) -> Iterator[str]:
     for name, secret in connection.secrets.items():
         where = f"the file {secret.file}" if secret.env is None else f"${secret.env}"
         yield f"reads {name} from {where}"
+
+
+_RUN_ALONE = "harm to topics, groups and clients of the run alone"
+_HARMS: Sequence[tuple[Set[Capability], str]] = (
+    (
+        {Capability.FILL_DISKS},
+        "the volume of the log directories is full for all writers",
+    ),
+    ({Capability.LIMIT_CPU}, "these brokers are slower for all their clients"),
+    (
+        {Capability.LIMIT_MEMORY},
+        "these brokers may be killed by the kernel, with all that they lead",
+    ),
+    (set(OF_LINKS), "packets between these hosts are lost or late, whatever they are for"),
+    (
+        {Capability.SIGNALS},
+        "all that these servers lead, replicate, coordinate or control waits or moves, such as "
+        "other topics, groups and transactions",
+    ),
+)
+"""The harm of faults on servers to other users of the cluster, by the first capability that they
+need."""
+_UNKNOWN_HARM = "what it does is not known to Ackproof"
+
+
+def harms(plans: Iterable[RunPlan]) -> Iterator[str]:
+    """Yield what the planned faults harm of the cluster, one line for each kind of harm."""
+    found: dict[str, dict[str, None]] = {}
+    for fault in (fault for plan in plans for fault in plan.faults):
+        named = f"{fault.fault} of {fault.target}"
+        found.setdefault(_harm(FAULTS[fault.fault]), {})[named] = None
+    for words, faults in found.items():
+        yield f"{', '.join(faults)}: {words}"
+
+
+def _harm(fault: Fault) -> str:
+    if not fault.aim.affects_servers or fault.aim is Aim.CLIENTS:
+        return _RUN_ALONE
+    by_needs = (words for needs, words in _HARMS if needs & fault.needs)
+    return f"harm to others, too: {next(by_needs, _UNKNOWN_HARM)}"
 
 
 def topics(campaign: Campaign, plan: RunPlan) -> str:

@@ -331,10 +331,13 @@ def _tell_doings(campaign: Campaign) -> None:
             click.echo(f"{field}, to {key}: {shlex.join(argv)} (in {commands.directory})")
     if campaign.cluster.external is None:
         return
-    plan = runs_of(campaign)[0]
-    for line in external_cluster.doings(plan.cluster):
+    plans = runs_of(campaign)
+    for line in (
+        *external_cluster.doings(plans[0].cluster),
+        external_cluster.topics(campaign, plans[0]),
+        *external_cluster.harms(plans),
+    ):
         click.echo(line)
-    click.echo(external_cluster.topics(campaign, plan))
 
 
 def _check_cluster(campaign: Campaign, file: CampaignFile, *, yes: bool, leaves_all: bool) -> None:

@@ -632,6 +632,39 @@ def test_dry_run_lists_the_agent_s_actions_by_host(tmp_path: Path) -> None:
         assert line in done.stdout, done.stdout
 
 
+@pytest.mark.parametrize(
+    ("fault", "target", "harm"),
+    [
+        ("kill", "broker-1", "harm to others, too: all that these servers lead, replicate,"),
+        ("pause", "leader(any, any)", "harm to others, too: all that these servers lead,"),
+        ("cut", "broker-1 -> broker-2", "harm to others, too: packets between these hosts"),
+        ("disk-full", "broker-1", "harm to others, too: the volume of the log directories"),
+        ("starve-cpu", "broker-1", "harm to others, too: these brokers are slower"),
+        ("starve-memory", "broker-1", "harm to others, too: these brokers may be killed"),
+        ("delete-topic", "all", "harm to topics, groups and clients of the run alone"),
+        ("reassign", "topic(any)", "harm to topics, groups and clients of the run alone"),
+        ("crash-client", "clients", "harm to topics, groups and clients of the run alone"),
+    ],
+)
+def test_harm_of_a_fault_to_others_is_named(
+    tmp_path: Path, fault: str, target: str, harm: str
+) -> None:
+    cells = {"replication.factor": 2, "min.insync.replicas": 1}
+    path = written(tmp_path, {"fault": fault, "target": target}, cells=cells, **WITH_AGENTS)
+    (line,) = external_cluster.harms(runs_of(check(path).campaign))
+    assert line.startswith(f"{fault} of ")
+    assert f": {harm}" in line
+
+
+def test_dry_run_names_the_harm_of_a_command_as_unknown(tmp_path: Path) -> None:
+    commands = {key: ["/bin/true"] for key in ("inject", "verify", "heal", "healed")}
+    own = {"fault": "command", "parameters": commands}
+    done = run(written(tmp_path, own, KILL, servers=SERVERS), "run", "mine.yaml", "--dry-run")
+    assert "\ncommand of all: harm to others, too: what it does is not known" in done.stdout
+    topic = "ackproof-00000007-acks-all-minisr-2"
+    assert f"\nkill of leader({topic}, any): harm to others, too: " in done.stdout
+
+
 def run(path: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
         [sys.executable, "-P", "-m", "ackproof.harness", *arguments],
