@@ -12,15 +12,8 @@ from typing import Any
 
 import pytest
 import yaml
-from kubernetes.client import (
-    ApiClient,
-    AppsV1Api,
-    BatchV1Api,
-    CoreV1Api,
-    DiscoveryV1Api,
-    RbacAuthorizationV1Api,
-    StorageV1Api,
-)
+from kubernetes import client as kube
+from kubernetes.client import ApiClient
 from kubernetes.dynamic import DynamicClient
 
 from ackproof.infra.backends.kubernetes.cleanup import leftovers
@@ -62,7 +55,7 @@ def client() -> Iterator[ApiClient]:
 @pytest.fixture
 def namespace(client: ApiClient) -> Iterator[str]:
     name = f"ackproof-test-{secrets.token_hex(4)}"
-    core = CoreV1Api(client)
+    core = kube.CoreV1Api(client)
     core.create_namespace({"metadata": {"name": name}})
     yield name
     core.delete_namespace(name)
@@ -169,11 +162,11 @@ def storage(client: ApiClient, namespace: str, directory: Path) -> Iterator[str]
     """Yield the name of a storage class: the cluster's default, else one with a single volume, in
     a directory of this machine."""
     default = "storageclass.kubernetes.io/is-default-class"
-    for one in StorageV1Api(client).list_storage_class().items:
+    for one in kube.StorageV1Api(client).list_storage_class().items:
         if (one.metadata.annotations or {}).get(default) == "true":
             yield ""
             return
-    core = CoreV1Api(client)
+    core = kube.CoreV1Api(client)
     node = core.list_node().items[0].metadata.name
     here = {"key": "kubernetes.io/hostname", "operator": "In", "values": [node]}
     core.create_persistent_volume(
@@ -238,7 +231,7 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaInPods]:
 
 def start_night(client: ApiClient, namespace: str, name: str) -> None:
     """Make a job of the CronJob, as ``kubectl create job --from`` does."""
-    batch = BatchV1Api(client)
+    batch = kube.BatchV1Api(client)
     nightly = batch.read_namespaced_cron_job(NAME, namespace)
     template = nightly.spec.job_template
     owner = {
@@ -254,7 +247,7 @@ def start_night(client: ApiClient, namespace: str, name: str) -> None:
 
 def pod_of(client: ApiClient, namespace: str, job: str) -> Any:
     """Return the pod of a night, once there is one."""
-    core = CoreV1Api(client)
+    core = kube.CoreV1Api(client)
     chosen = f"batch.kubernetes.io/job-name={job}"
     found: list[Any] = []
 
@@ -270,14 +263,14 @@ def run_namespaces(client: ApiClient, namespace: str) -> list[str]:
     """Return the namespaces of runs whose harness is in a pod of ``namespace``."""
     return [
         one.metadata.name
-        for one in CoreV1Api(client).list_namespace().items
+        for one in kube.CoreV1Api(client).list_namespace().items
         if (one.metadata.annotations or {}).get(POD, "").startswith(f"{namespace}/")
     ]
 
 
 def served(client: ApiClient, namespace: str, path: str) -> str:
     """Return a page, from the address behind the service, under the service's name."""
-    slices = DiscoveryV1Api(client).list_namespaced_endpoint_slice(
+    slices = kube.DiscoveryV1Api(client).list_namespaced_endpoint_slice(
         namespace, label_selector=f"kubernetes.io/service-name={NAME}"
     )
     ((address,),) = [one.addresses for one in slices.items[0].endpoints]
@@ -289,8 +282,8 @@ def served(client: ApiClient, namespace: str, path: str) -> str:
 
 def left_in(client: ApiClient, namespace: str) -> list[str]:
     """Return the objects in a namespace, and the cluster's own that name the release in it."""
-    core, apps, batch = CoreV1Api(client), AppsV1Api(client), BatchV1Api(client)
-    rights = RbacAuthorizationV1Api(client)
+    core, apps, batch = kube.CoreV1Api(client), kube.AppsV1Api(client), kube.BatchV1Api(client)
+    rights = kube.RbacAuthorizationV1Api(client)
     inside = (
         core.list_namespaced_pod,
         core.list_namespaced_service,
@@ -313,7 +306,7 @@ def ended_job(client: ApiClient, namespace: str, name: str) -> bool:
     status: list[Any] = []
 
     def has_ended() -> bool:
-        status[:] = [BatchV1Api(client).read_namespaced_job(name, namespace).status]
+        status[:] = [kube.BatchV1Api(client).read_namespaced_job(name, namespace).status]
         return bool(status[0].succeeded or status[0].failed)
 
     wait_until(has_ended, NIGHT_S, f"the end of {name}", 1)
@@ -324,7 +317,7 @@ def ended_night(client: ApiClient, namespace: str, name: str) -> tuple[bool, str
     """Return whether a night succeeded, and its output, when it has ended."""
     succeeded = ended_job(client, namespace, name)
     pod = pod_of(client, namespace, name).metadata.name
-    output = CoreV1Api(client).read_namespaced_pod_log(pod, namespace, container="nightly")
+    output = kube.CoreV1Api(client).read_namespaced_pod_log(pod, namespace, container="nightly")
     return succeeded, str(output)
 
 
@@ -352,7 +345,7 @@ def test_uninstalling_leaves_nothing_even_of_a_killed_night(client, installed: s
     succeeded, output = ended_night(client, installed, "too-early")
     assert (succeeded, "failed to get lock" in output) == (False, True), output
     assert run_namespaces(client, installed) == [run]
-    CoreV1Api(client).delete_namespaced_pod(pod, installed, grace_period_seconds=0)
+    kube.CoreV1Api(client).delete_namespaced_pod(pod, installed, grace_period_seconds=0)
     wait_until(lambda: dict(leftovers(client))[run] is None, PATIENCE_S, "its end", 0.5)
 
     helm("uninstall", RELEASE, "--namespace", installed, "--wait", "--timeout", "5m")
@@ -380,7 +373,7 @@ def test_next_night_restores_brokers_in_pods_after_a_killed_one(
         start_night(client, namespace, "killed")
         wait_until(kafka.finalizers, NIGHT_S, "the fault", 0.5)
         pod = pod_of(client, namespace, "killed").metadata.name
-        CoreV1Api(client).delete_namespaced_pod(pod, namespace, grace_period_seconds=0)
+        kube.CoreV1Api(client).delete_namespaced_pod(pod, namespace, grace_period_seconds=0)
         ended_job(client, namespace, "killed")
         assert kafka.finalizers() == ["ackproof/held-down"]
 

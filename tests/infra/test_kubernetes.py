@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from kubernetes.client import V1ObjectMeta, V1OwnerReference, V1Pod
+from kubernetes import client as kube
 
 from ackproof.harness.cli import cli
 from ackproof.infra.api.interface import InfraError
@@ -149,15 +149,15 @@ def test_broker_of_a_pod_is_in_its_name_or_a_label(by: str, name: str, labels, b
     assert pods.broker_of(name, labels) == broker
 
 
-def made_pod(*owners: str) -> V1Pod:
+def made_pod(*owners: str) -> "kube.V1Pod":
     """A pod with these kinds of owners, of which the last one controls it."""
     references = [
-        V1OwnerReference(
+        kube.V1OwnerReference(
             api_version="v1", kind=kind, name="o", uid="u", controller=kind == owners[-1]
         )
         for kind in owners
     ]
-    return V1Pod(metadata=V1ObjectMeta(name="kafka-0", owner_references=references))
+    return kube.V1Pod(metadata=kube.V1ObjectMeta(name="kafka-0", owner_references=references))
 
 
 def test_pod_that_nothing_keeps_down_is_not_deleted() -> None:

@@ -9,10 +9,9 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote
 
-from kubernetes.client import ApiClient, CoreV1Api
 from kubernetes.stream.ws_client import (
     ERROR_CHANNEL,
     STDIN_CHANNEL,
@@ -32,6 +31,9 @@ from ackproof.infra.backends.kubernetes.manifests import (
     Manifest,
 )
 from ackproof.infra.machine.waiting import wait_until
+
+if TYPE_CHECKING:
+    from kubernetes.client import ApiClient
 
 T = TypeVar("T")
 
@@ -64,7 +66,9 @@ class Pods:
         client: A client with the rights of the run's account.
     """
 
-    def __init__(self, client: ApiClient, namespace: str) -> None:
+    def __init__(self, client: "ApiClient", namespace: str) -> None:
+        from kubernetes.client import CoreV1Api
+
         self.client = client
         self.namespace = namespace
         self.core = CoreV1Api(client)

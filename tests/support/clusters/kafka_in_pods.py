@@ -12,7 +12,8 @@ from typing import Any
 
 import psutil
 from confluent_kafka.admin import AdminClient
-from kubernetes.client import ApiException, AppsV1Api, CoreV1Api
+from kubernetes import client as kube
+from kubernetes.client import ApiException
 
 from ackproof.infra.backends.kubernetes.cluster import connected
 from ackproof.infra.systems.kafka.jars import fetch, jars_of
@@ -62,7 +63,7 @@ class KafkaInPods:
         bootstrap: The addresses that the brokers' pods had at first.
     """
 
-    def __init__(self, core: CoreV1Api, image: str, jars: Path, files: Path) -> None:
+    def __init__(self, core: "kube.CoreV1Api", image: str, jars: Path, files: Path) -> None:
         self.core = core
         self.namespace = f"kafka-of-test-{secrets.token_hex(3)}"
         self._image, self._jars, self._files = image, jars, files
@@ -74,7 +75,7 @@ class KafkaInPods:
         self.core.create_namespaced_pod(self.namespace, self._controller())
         until("the controller has an address", lambda: bool(self._address("keeper")), PATIENCE_S)
         self.voters = f"{_CONTROLLER}@{self._address('keeper')}:9093"
-        apps = AppsV1Api(self.core.api_client)
+        apps = kube.AppsV1Api(self.core.api_client)
         apps.create_namespaced_stateful_set(self.namespace, self._brokers())
         names = [f"kafka-{number}" for number in range(BROKERS)]
         until("all pods have addresses", lambda: all(map(self._address, names)), PATIENCE_S)
@@ -239,7 +240,7 @@ def kafka_in_pods(files: Path, image: str) -> Iterator[KafkaInPods]:
     release = released(VERSIONS[-1])
     fetch(release, print)
     with connected() as user:
-        kafka = KafkaInPods(CoreV1Api(user), image, jars_of(release).path, files)
+        kafka = KafkaInPods(kube.CoreV1Api(user), image, jars_of(release).path, files)
         try:
             kafka.start()
             yield kafka
