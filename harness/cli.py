@@ -101,7 +101,10 @@ _COMMANDS = {
     "compare": {"compare": "Show the differences between two results."},
     "doctor": {"doctor": "Show what works on this machine, and how to get the rest."},
     "explain": {"explain": "Explain a word of a report, such as inconclusive."},
-    "export": {"export": "Print a history in the format of Jepsen's Kafka checkers."},
+    "export": {
+        "export": "Print a history in the format of Jepsen's Kafka checkers.",
+        "seal": "Seal checked results, so that others can check them.",
+    },
     "files": {
         "init": "Write a commented campaign to start from.",
         "schema": "Print the JSON Schema of campaign files, for editors.",
@@ -116,7 +119,6 @@ _COMMANDS = {
         "run": "Run a campaign, check its recorded history, and report.",
         "carry-out": "",
     },
-    "seal": {"seal": "Seal checked results, so that others can check them."},
     "serve": {"serve": "Show results, reports and logs in a browser."},
     "shrink": {"shrink": "Find the smallest campaign that still fails."},
     "why": {"why": "Measure which change would have prevented a loss."},

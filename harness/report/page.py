@@ -23,7 +23,7 @@ from ackproof.harness.report.axis.document import Document as AxisDocument
 from ackproof.harness.report.causes import WHAT, CauseGroup, Causes, cause_anchor
 from ackproof.harness.report.cell_names import CellKey
 from ackproof.harness.report.comparison import compare, label, seconds
-from ackproof.harness.report.fault_costs import fault_costs
+from ackproof.harness.report.fault_costs import OutageLines, fault_costs, outage_lines
 from ackproof.harness.report.leading_causes import SHOWN_MAX, LeadingCause, cells_in_words
 from ackproof.harness.report.log_lines import LogLine
 from ackproof.harness.report.losses import AnomalyWindow, OutOfOrder
@@ -34,7 +34,6 @@ from ackproof.harness.report.opportunities import (
     in_words,
     summary,
 )
-from ackproof.harness.report.outages import OutageLines, outage_lines
 from ackproof.harness.report.outcome import (
     THRESHOLD_HEADINGS,
     guarantees_checked,

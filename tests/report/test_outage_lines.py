@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from ackproof.checkers.verdict import CellResult, OutagePeriod, Unavailable, Verdict
-from ackproof.harness.report.outages import SHOWN_MAX, OutageLine, outage_lines
+from ackproof.harness.report.fault_costs import OUTAGES_MAX, OutageLine, outage_lines
 from ackproof.harness.report.rows import rows
 from ackproof.harness.report.timeline import FaultSpan, LeaderChange
 from tests.support.builders.results import cell_result, of_cells
@@ -92,7 +92,7 @@ def test_fault_that_was_healed_before_is_not_active() -> None:
 
 
 def test_short_outages_of_many_are_folded_in_the_order_of_time() -> None:
-    many = [period(10 * n, 10 * n + 1 + n / 10) for n in range(1, SHOWN_MAX + 3)]
+    many = [period(10 * n, 10 * n + 1 + n / 10) for n in range(1, OUTAGES_MAX + 3)]
     lines = outage_lines(rows(of_cells(Verdict.PASS, cell("a", *many))), (), ())
     assert [line.start // S for line in lines.folded] == [10, 20]
-    assert [line.start // S for line in lines.shown] == [10 * n for n in range(3, SHOWN_MAX + 3)]
+    assert [line.start // S for line in lines.shown] == [10 * n for n in range(3, OUTAGES_MAX + 3)]
