@@ -67,8 +67,8 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """Collect the tests without collecting garbage: next to nothing is freed, which takes a sixth
-    of the time. Nor is what is made here, and kept until the end, ever looked at again."""
+    """Collect the tests without collecting garbage, which takes a sixth of the time and frees next
+    to nothing. Later collections skip what was made here, because it is kept until the end."""
     gc.disable()
     try:
         return (yield)

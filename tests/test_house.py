@@ -82,7 +82,7 @@ def relative(path: Path) -> str:
 
 @dataclass(frozen=True)
 class Module:
-    """What the tests want to know of a module, whose syntax tree is too large to be kept.
+    """The facts of a module that the tests need. Its syntax tree is too large to be kept.
 
     Attributes:
         names: How often the module's own statements give each name to something.
