@@ -5,7 +5,10 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
+
+from confluent_kafka.admin import AclOperation
 
 from ackproof.config.documents import Problem
 from ackproof.config.sensitive import shown
@@ -39,7 +42,14 @@ from ackproof.infra.systems.external.description import (
     by_agent,
 )
 from ackproof.infra.systems.external.journal import FILE
-from ackproof.infra.systems.external.probes import CLEANUP, SurveyedCluster, survey
+from ackproof.infra.systems.external.probes import (
+    CLEANUP,
+    Resource,
+    Right,
+    SurveyedCluster,
+    granted,
+    survey,
+)
 from ackproof.infra.systems.external.reachability import why_silent, why_unreadable
 from ackproof.infra.systems.external.system import ExternalSystem, metadata_of
 from ackproof.infra.systems.product import KAFKA
@@ -55,6 +65,7 @@ KEPT: Mapping[str, str] = {
 as lost."""
 _METADATA_WITHIN_S = 30.0
 _EVERY_S = 0.5
+_CONNECTION = "cluster.external.client"
 _RELEASE = "cluster.external.controllers.release"
 _STATE = "XDG_STATE_HOME"
 _SESSIONS = ("broker.session.timeout.ms", "zookeeper.session.timeout.ms")
@@ -264,6 +275,97 @@ def refused_topics(plan: RunPlan) -> Iterator[Problem]:
         for topic, why in refused.reasons.items():
             reason = f"the cluster would not create the topic {topic}: {why}"
             yield Problem(field="cells", reason=reason)
+
+
+_CONSUMER_OFFSETS, _TRANSACTION_STATE = "__consumer_offsets", "__transaction_state"
+_OF_CLUSTER: Mapping[str, Sequence[AclOperation]] = {
+    "reassign": (AclOperation.ALTER,),
+    "elect-preferred": (AclOperation.ALTER,),
+    "elect-unclean": (AclOperation.ALTER,),
+}
+_OF_TOPICS: Mapping[str, Sequence[AclOperation]] = {
+    "alter-min-isr": (AclOperation.DESCRIBE_CONFIGS, AclOperation.ALTER_CONFIGS),
+    "add-partitions": (AclOperation.DESCRIBE_CONFIGS, AclOperation.ALTER),
+    "advance-log-start": (AclOperation.DELETE,),
+}
+"""The operations of faults on the cluster, and on the topics of the cells."""
+_OF_OWN_TOPICS: Mapping[str, Sequence[AclOperation]] = {
+    "create-topic": (),
+    "grow-topic": (AclOperation.ALTER,),
+    "delete-topic": (),
+    "delete-records": (AclOperation.WRITE,),
+}
+"""The operations of faults on topics of their own, beside those to create and delete them."""
+FAULTS_WITH_RIGHTS = {*_OF_CLUSTER, *_OF_TOPICS, *_OF_OWN_TOPICS}
+"""The faults for which the user needs rights."""
+
+
+def needed_rights(campaign: Campaign, plan: RunPlan) -> Mapping[Right, str]:
+    """Return every right that a run needs, with what needs it first. The metadata log has been read
+    before, and the creation of the cells' topics is asked for by itself."""
+    found: dict[Right, str] = {}
+    for by, resource, names, operations in (
+        *_by_workload(campaign, plan),
+        *_by_faults(campaign, plan),
+    ):
+        for name, operation in product(names, operations):
+            found.setdefault(Right(resource=resource, name=name, operation=operation), by)
+    return found
+
+
+Needs = Iterator[tuple[str, Resource, Sequence[str], Sequence[AclOperation]]]
+"""What needs rights, then the kind and the names of the resources, and the operations."""
+
+
+def _by_workload(campaign: Campaign, plan: RunPlan) -> Needs:
+    describe = (AclOperation.DESCRIBE,)
+    used = (AclOperation.READ, AclOperation.DELETE)
+    topics = [planned.cell.topic for planned in plan.cells]
+    groups = [group.name for planned in plan.cells for group in planned.groups]
+    transactional = campaign.workload.is_transactional
+    yield "every run", Resource.CLUSTER, [""], (*describe, AclOperation.DESCRIBE_CONFIGS)
+    yield "every run", Resource.TOPIC, topics, (*describe, AclOperation.WRITE, *used)
+    yield "groups", Resource.GROUP, groups, (*describe, *used)
+    if groups or transactional:
+        yield "groups", Resource.TOPIC, [_CONSUMER_OFFSETS], describe
+    if transactional:
+        ids = [campaign.cells.prefix]
+        yield "transactions", Resource.TOPIC, [_TRANSACTION_STATE], describe
+        yield "transactions", Resource.TRANSACTIONAL_ID, ids, (*describe, AclOperation.WRITE)
+
+
+def _by_faults(campaign: Campaign, plan: RunPlan) -> Needs:
+    topics = [planned.cell.topic for planned in plan.cells]
+    made = (AclOperation.CREATE, AclOperation.DESCRIBE, AclOperation.DELETE)
+    for fault in dict.fromkeys(name for entry in campaign.faults for name in faults_of(entry)):
+        yield fault, Resource.CLUSTER, [""], _OF_CLUSTER.get(fault, ())
+        yield fault, Resource.TOPIC, topics, _OF_TOPICS.get(fault, ())
+        if fault in _OF_OWN_TOPICS:
+            own = [f"{campaign.cells.prefix}own-"]
+            yield fault, Resource.TOPIC, own, (*made, *_OF_OWN_TOPICS[fault])
+
+
+def lacking_rights(
+    campaign: Campaign, plan: RunPlan, tell: Callable[[str], None]
+) -> Iterator[Problem]:
+    """Yield each right that a run needs and the user lacks, by the cluster's answers, which change
+    nothing. ``tell`` gets the rights that cannot be asked so. Raises InfraError if a secret is
+    missing."""
+    described = outside(plan.cluster)
+    connection = {**described.connection(), "bootstrap.servers": described.bootstrap_servers}
+    needed = needed_rights(campaign, plan)
+    answers = granted(connection, needed.keys())
+    for right, by in needed.items():
+        if not answers.get(right, True):
+            yield Problem(field=_CONNECTION, reason=f"the user needs the ACL {right}, for {by}")
+    if untried := sorted({_of_kind(one) for one in needed.keys() - answers.keys()}):
+        tell(f"not tried, because only their use shows these rights: {', '.join(untried)}")
+
+
+def _of_kind(right: Right) -> str:
+    """Return a right on a resource by its kind, because all names have the prefix of the run."""
+    kind = right.resource if right.resource is Resource.CLUSTER else f"{right.resource}s"
+    return f"{right.words} on {kind}"
 
 
 def _surveyed(described: DescribedCluster, within_s: float) -> SurveyedCluster:

@@ -5,6 +5,7 @@ import secrets
 import shlex
 import shutil
 import sys
+from itertools import chain
 from pathlib import Path
 from typing import NoReturn
 
@@ -235,7 +236,9 @@ def run(
         campaign = _placed(campaign, file, frozenset(accepted), skip_refused)
         if preflight:
             if campaign.cluster.external is not None:
-                file.refuse(external_cluster.refused_topics(runs_of(campaign)[0]))
+                plan = runs_of(campaign)[0]
+                rights = external_cluster.lacking_rights(campaign, plan, click.echo)
+                file.refuse(chain(external_cluster.refused_topics(plan), rights))
             click.echo(f"{campaign.name}: it can run here; nothing was started")
             return
         clock = SystemClock()

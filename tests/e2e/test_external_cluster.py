@@ -61,6 +61,11 @@ def test_orders_alone_reach_a_verdict_and_leave_nothing(yours, on_yours) -> None
     assert tried.returncode == 0, tried.stdout + tried.stderr
     assert tried.stdout.endswith(": it can run here; nothing was started\n")
     assert all(address in tried.stdout for address in yours.bootstrap.split(","))
+    (untried,) = (line for line in tried.stdout.splitlines() if line.startswith("not tried, "))
+    # The bundled broker answers without authorized operations (KIP-430).
+    assert "Describe on cluster" in untried
+    assert "Write on topics" in untried
+    assert "AlterConfigs" not in untried
     assert yours.topics() == before
     assert not (on_yours.directory / "results").exists()
 

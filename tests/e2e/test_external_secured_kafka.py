@@ -7,6 +7,7 @@ import signal
 
 import pyarrow.parquet as pq
 import pytest
+from confluent_kafka.admin import ResourceType
 
 from ackproof.infra.machine.waiting import wait_until
 from tests.support.clusters.secured_kafka import SECRETS, secured_kafka
@@ -18,7 +19,7 @@ pytestmark = [
     pytest.mark.timeout(TEST_S),
 ]
 
-INFRASTRUCTURE = 5
+USAGE, INFRASTRUCTURE = 2, 5
 BY_METADATA = ("committed-stays", "deposed-leaders-stop", "min-isr-kept", "epochs-rise")
 """The guarantees that the metadata log shows, of those that clients do not."""
 PASSWORD, PASSPHRASE = SECRETS["sasl.password"], SECRETS["ssl.key.password"]
@@ -70,6 +71,33 @@ def test_run_without_the_right_to_read_the_metadata_log_is_refused(yours, on_you
     assert refused.returncode == INFRASTRUCTURE, refused.stdout + refused.stderr
     assert "this user needs the ACL ClusterAction on the cluster" in refused.stderr
     assert not (on_yours.directory / "results").exists()
+
+
+@pytest.mark.parametrize(
+    ("operation", "resource", "reason"),
+    [
+        ("ALTER_CONFIGS", ResourceType.TOPIC, "AlterConfigs on the topic ackproof-"),
+        ("DELETE", ResourceType.GROUP, "Delete on the group ackproof-"),
+    ],
+)
+def test_preflight_names_a_right_that_the_user_lacks(
+    yours, on_yours, operation: str, resource: ResourceType, reason: str
+) -> None:
+    yours.allow_controllers(True)
+    vary(on_yours, yours, *FAULTS)
+    before = yours.topics()
+    yours.allow(operation, resource, False)
+    try:
+        refused = on_yours("run", "small.yaml", "--preflight", "--yes")
+    finally:
+        yours.allow(operation, resource, True)
+    assert refused.returncode == USAGE, refused.stdout + refused.stderr
+    assert f"the user needs the ACL {reason}" in refused.stderr
+    assert yours.topics() == before
+    allowed = on_yours("run", "small.yaml", "--preflight", "--yes")
+    assert allowed.returncode == 0, allowed.stdout + allowed.stderr
+    assert "Write on topics" in allowed.stdout
+    assert "on cluster" not in allowed.stdout
 
 
 def test_a_secured_kafka_gets_its_verdict_and_no_secret_is_seen(yours, on_yours) -> None:

@@ -1,14 +1,23 @@
 """Probes of an external cluster: its metadata, its configuration, and whether a broker answers."""
 
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as Late
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
-from confluent_kafka.admin import AdminClient, ConfigResource
+from confluent_kafka.admin import (
+    AclOperation,
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewPartitions,
+    NewTopic,
+)
 
 from ackproof.infra.api.interface import ClusterView, PartitionView, ViewUnavailable
 from ackproof.infra.systems.admin import admin_client
@@ -243,3 +252,158 @@ def settings_of(connection: Mapping[str, str], broker: int) -> Mapping[str, str]
             return {name: one.value for name, one in asked[resource].result().items() if one.value}
     except KafkaException:
         return {}
+
+
+# --- rights -----------------------------------------------------------------------------------
+#
+# A cluster with ACLs says what a user may do without being changed: by authorized operations
+# (KIP-430), and by its answers to requests for topics that do not exist.
+
+
+class Resource(StrEnum):
+    """A kind of resource that Kafka's ACLs name."""
+
+    CLUSTER = "cluster"
+    TOPIC = "topic"
+    GROUP = "group"
+    TRANSACTIONAL_ID = "transactional id"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Right:
+    """The right to an operation on a resource. ``name`` is empty for the cluster."""
+
+    resource: Resource
+    name: str = ""
+    operation: AclOperation
+
+    @property
+    def words(self) -> str:
+        """The operation as Kafka's tools spell it."""
+        return "".join(map(str.capitalize, self.operation.name.split("_")))
+
+    def __str__(self) -> str:
+        return f"{self.words} on the {self.resource} {self.name}".rstrip()
+
+
+def granted(connection: Mapping[str, str], rights: Collection[Right]) -> Mapping[Right, bool]:
+    """Return whether the user has each of ``rights``, without those of which the cluster does not
+    say so unless it is changed. Raises InfraError without a connection."""
+    found: dict[Right, bool] = {}
+    with admin_client({**connection, "log_level": 0}) as client:
+        for operation, ask in _TOPIC_QUESTIONS.items():
+            wanted = (Resource.TOPIC, operation)
+            names = [one.name for one in rights if (one.resource, one.operation) == wanted]
+            for name, is_granted in _of_topics(ask, client, names).items():
+                right = Right(resource=Resource.TOPIC, name=name, operation=operation)
+                found[right] = is_granted
+        for resource, name in dict.fromkeys((one.resource, one.name) for one in rights):
+            mine = [one for one in rights if (one.resource, one.name) == (resource, name)]
+            operations = _operations(client, resource, name)
+            if operations is not None:
+                found.update(_by_operations(mine, operations))
+    return found
+
+
+def _configured(name: str, *entries: ConfigEntry) -> ConfigResource:
+    return ConfigResource(ConfigResource.Type.TOPIC, name, incremental_configs=list(entries))
+
+
+_UNCHANGED = ConfigEntry("min.insync.replicas", "1", incremental_operation=AlterConfigOpType.SET)
+_Question = Callable[[AdminClient, Sequence[str]], Mapping[Any, "Future[Any]"]]
+_TOPIC_QUESTIONS: Mapping[AclOperation, _Question] = {
+    AclOperation.CREATE: lambda client, names: client.create_topics(
+        [NewTopic(name, 1, 1) for name in names],
+        request_timeout=_SURVEY_ANSWER_S,
+        validate_only=True,
+    ),
+    AclOperation.DESCRIBE: lambda client, names: client.describe_topics(
+        TopicCollection(list(names)), request_timeout=_SURVEY_ANSWER_S
+    ),
+    AclOperation.DESCRIBE_CONFIGS: lambda client, names: client.describe_configs(
+        [_configured(name) for name in names], request_timeout=_SURVEY_ANSWER_S
+    ),
+    AclOperation.ALTER_CONFIGS: lambda client, names: client.incremental_alter_configs(
+        [_configured(name, _UNCHANGED) for name in names],
+        request_timeout=_SURVEY_ANSWER_S,
+        validate_only=True,
+    ),
+    AclOperation.ALTER: lambda client, names: client.create_partitions(
+        [NewPartitions(name, _MANY) for name in names],
+        request_timeout=_SURVEY_ANSWER_S,
+        validate_only=True,
+    ),
+}
+"""The question that tells of each right on a topic, which need not exist. None changes it."""
+_MANY = 1_000
+_OFFSETS_TOPIC = "__consumer_offsets"
+_DENIED = frozenset(
+    {
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,
+        KafkaError.GROUP_AUTHORIZATION_FAILED,
+        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+    }
+)
+_IMPLY_DESCRIBE = frozenset(
+    {AclOperation.READ, AclOperation.WRITE, AclOperation.DELETE, AclOperation.ALTER}
+)
+"""The operations that imply Describe, so that a user without that has none of them."""
+
+
+def _of_topics(ask: _Question, client: AdminClient, names: Sequence[str]) -> Mapping[str, bool]:
+    """Return whether a question about topics is allowed, for those of which that is known."""
+    found = {}
+    for topic, future in ask(client, names).items() if names else ():
+        name = topic.name if isinstance(topic, ConfigResource) else topic
+        try:
+            future.result(_SURVEY_ANSWER_S + _SLACK_S)
+            found[name] = True
+        except KafkaException as error:
+            code = error.args[0].code()
+            if code in _DENIED or code == KafkaError.UNKNOWN_TOPIC_OR_PART:
+                found[name] = code not in _DENIED
+        except Late:
+            continue
+    return found
+
+
+def _operations(
+    client: AdminClient, resource: Resource, name: str
+) -> frozenset[AclOperation] | None:
+    """Return the operations that the user may do on the cluster or a group; none of them if it may
+    not even describe it. Return None if the cluster does not say so."""
+    try:
+        if resource is Resource.CLUSTER:
+            asked = client.describe_cluster(
+                include_authorized_operations=True, request_timeout=_SURVEY_ANSWER_S
+            )
+        elif resource is Resource.GROUP and _has_coordinators(client):
+            asked = client.describe_consumer_groups(
+                [name], include_authorized_operations=True, request_timeout=_SURVEY_ANSWER_S
+            )[name]
+        else:
+            return None
+        answer = asked.result(_SURVEY_ANSWER_S + _SLACK_S)
+    except KafkaException as error:
+        return frozenset() if error.args[0].code() in _DENIED else None
+    except Late:
+        return None
+    allowed = answer.authorized_operations
+    return None if allowed is None else frozenset(allowed)
+
+
+def _has_coordinators(client: AdminClient) -> bool:
+    """Return whether the topic of the coordinators is there. Otherwise the first question about a
+    group would create it."""
+    return _OFFSETS_TOPIC in client.list_topics(timeout=_SURVEY_ANSWER_S).topics
+
+
+def _by_operations(
+    rights: Iterable[Right], operations: frozenset[AclOperation]
+) -> Iterator[tuple[Right, bool]]:
+    """Yield whether each right is among the operations of its resource. Without Describe, other
+    operations that do not imply it are not told."""
+    for right in rights:
+        told = AclOperation.DESCRIBE in operations
+        if told or right.operation in {AclOperation.DESCRIBE, *_IMPLY_DESCRIBE}:
+            yield right, right.operation in operations

@@ -18,12 +18,14 @@ from ackproof.harness.campaign.lint import warnings
 from ackproof.harness.campaign.model.external import HandSpec, handle
 from ackproof.harness.campaign.plan.context import planned_members
 from ackproof.harness.campaign.plan.runs import manifest_of, runs_of
+from ackproof.harness.campaign.problems import external as external_problems
 from ackproof.harness.campaign.validation import CampaignRefused, check
 from ackproof.infra.api.interface import Capability
 from ackproof.infra.backends.kubernetes.cluster import IMAGE
 from ackproof.infra.node.nodes import LIMITS, OF_LINKS
 from ackproof.infra.systems.external.description import Action
 from ackproof.infra.systems.external.probes import SurveyedCluster
+from ackproof.nemesis import FAULTS
 from ackproof.nemesis.interface import Aim
 from ackproof.nemesis.targets.expressions import parse
 from ackproof.nemesis.targets.resolution import planned_view, resolve_planned
@@ -40,18 +42,22 @@ KILL = {"fault": "kill", "target": "leader(acks-all-minisr-2, any)"}
 CREATE = {"fault": "create-topic", "target": "all"}
 
 
-def written(tmp_path: Path, *faults, cells=(), cluster=(), **external) -> Path:
+DOCS = Path(__file__).parents[3] / "docs"
+TOPIC = "ackproof-00000007-acks-all-minisr-2"
+
+
+def written(tmp_path: Path, *faults, cells=(), cluster=(), workload=(), **external_section) -> Path:
     document = {
         "name": "mine",
         "seed": 7,
         "cluster": {
             "system": "external",
             "backend": "here",
-            "external": {"bootstrap.servers": "kafka-1:9092", **external},
+            "external": {"bootstrap.servers": "kafka-1:9092", **external_section},
             **dict(cluster),
         },
         "cells": {"acks": "all", "min.insync.replicas": 2, **dict(cells)},
-        "workload": {"rate": 10},
+        "workload": {"rate": 10, **dict(workload)},
         "faults": list(faults),
     }
     path = tmp_path / "mine.yaml"
@@ -654,6 +660,67 @@ def test_harm_of_a_fault_to_others_is_named(
     (line,) = external_cluster.harms(runs_of(check(path).campaign))
     assert line.startswith(f"{fault} of ")
     assert f": {harm}" in line
+
+
+GROUPS = {"groups": [{"name": "g", "members": 1}]}
+OWN = "Create on the topic ackproof-00000007-own-"
+
+
+@pytest.mark.parametrize(
+    ("fault", "workload", "needed"),
+    [
+        (
+            KILL,
+            {},
+            {"Describe on the cluster": "every run", f"Write on the topic {TOPIC}": "every run"},
+        ),
+        (KILL, GROUPS, {f"Delete on the group {TOPIC}-g": "groups"}),
+        (KILL, GROUPS, {"Describe on the topic __consumer_offsets": "groups"}),
+        (
+            KILL,
+            {"kind": "transactions"},
+            {
+                "Write on the transactional id ackproof-00000007-": "transactions",
+                "Describe on the topic __transaction_state": "transactions",
+            },
+        ),
+        (CREATE, {}, {OWN: "create-topic"}),
+        (
+            {"fault": "elect-preferred", "target": "topic(any)"},
+            {},
+            {"Alter on the cluster": "elect-preferred"},
+        ),
+        (
+            {"fault": "alter-min-isr", "target": "topic(any)"},
+            {},
+            {f"AlterConfigs on the topic {TOPIC}": "alter-min-isr"},
+        ),
+    ],
+)
+def test_needed_rights_follow_from_workload_and_faults(
+    tmp_path: Path, fault, workload, needed: dict[str, str]
+) -> None:
+    cells = {"enable.idempotence": True}
+    path = written(tmp_path, fault, cells=cells, workload=workload, servers=SERVERS)
+    campaign = check(path).campaign.resolved(seed=7)
+    found = external_cluster.needed_rights(campaign, runs_of(campaign)[0])
+    words = {str(right): by for right, by in found.items()}
+    assert {one: words.get(one) for one in needed} == needed
+    assert (OWN in words) == (fault == CREATE)
+    assert ("Alter on the cluster" in words) == (fault["fault"] == "elect-preferred")
+    page = (DOCS / "your-cluster.md").read_text(encoding="utf-8")
+    table = page.partition("| resource | operations |")[2].partition("\n\n")[0]
+    assert [one.words for one in found if one.words not in table] == []
+
+
+def test_every_order_to_an_external_cluster_has_its_rights() -> None:
+    orders = {
+        name
+        for name in FAULTS
+        if not FAULTS[name].aim.affects_servers
+        and external_problems.refused_everywhere(name) is None
+    }
+    assert orders == external_cluster.FAULTS_WITH_RIGHTS
 
 
 def test_dry_run_names_the_harm_of_a_command_as_unknown(tmp_path: Path) -> None:

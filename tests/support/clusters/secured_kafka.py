@@ -250,6 +250,12 @@ class SecuredKafka:
         ]
         self._change_acls(rules, [])
 
+    def allow(self, operation: str, prefixed: ResourceType, allowed: bool) -> None:
+        """Let the user do an operation on topics, or groups, with the prefix, or no longer."""
+        resource = (prefixed, _PREFIX, ResourcePatternType.PREFIXED)
+        rule = _allowed(f"User:{USER}", operation, *resource)
+        self._change_acls([rule] if allowed else [], [] if allowed else [_as_filter(rule)])
+
     def allow_controllers(self, allowed: bool) -> None:
         """Let the user read the metadata log, or no longer."""
         cluster = (ResourceType.BROKER, "kafka-cluster", ResourcePatternType.LITERAL)
