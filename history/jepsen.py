@@ -22,16 +22,19 @@ are left out. Everything is held in memory.
 import heapq
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from ackproof.history import reader
-from ackproof.history.names import SendType
+from ackproof.history.errors import DamagedFiles
+from ackproof.history.manifest import PlannedRun
+from ackproof.history.names import FileStem, SendType
 
 Row: TypeAlias = Mapping[str, Any]
 Pair: TypeAlias = tuple[int | None, str | None]
@@ -275,8 +278,36 @@ def _text(text: Any) -> str:
     return "nil" if text is None else json.dumps(str(text))
 
 
-def lines(directory: Path) -> Iterator[str]:
-    """Yield the ops of the history in ``directory``, one line each, without its end. Raises
-    DamagedFiles."""
+def recorded(
+    directory: Path, run: PlannedRun, topics: Collection[str] | None = None
+) -> Iterator[Op]:
+    """Yield the ops of a run, whose history is in ``directory``, in the order of time.
+
+    ``topics``: those whose records are of interest; None: all. Raises DamagedFiles if a file of the
+    history is missing or damaged: a checker would find nothing wrong with what it does not see.
+    """
+    if absent := dict.fromkeys(_absent(directory, run)):
+        raise DamagedFiles({directory / name: "is missing" for name in absent})
     tables = {name: reader.read(directory, name) for name in TABLES}
-    yield from map(edn, ops(**tables))
+    if topics is not None:
+        those = pc.is_in(pc.field("topic"), pa.array(sorted(topics), pa.string()))
+        tables = {name: table.filter(those) for name, table in tables.items()}
+    yield from ops(**tables)
+
+
+def _absent(directory: Path, run: PlannedRun) -> Iterator[str]:
+    """Yield the missing files of writers that wrote rows, or never reported their number."""
+    empty = {
+        (row["table"], row["writer"], row["topic"], row["partition"])
+        for row in reader.read(directory, "closings").to_pylist()
+        if row["rows"] == 0
+    }
+    for writer in run.writers:
+        if writer.instead_of is not None:
+            continue
+        stems = reader.by_stem(directory, writer.table)
+        for partition in writer.partitions or (None,):
+            stem = FileStem(table=writer.table, writer=writer.writer, partition=partition)
+            known_empty = (writer.table, writer.writer, *(partition or (None, None))) in empty
+            if stem not in stems and not known_empty:
+                yield f"{stem}.parquet"

@@ -1,6 +1,5 @@
 """``ackproof export | seal``: results that others can check, with or without Ackproof."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -8,10 +7,8 @@ import click
 from ackproof.harness import directory as places
 from ackproof.harness.commands.errors import fail, reported_errors
 from ackproof.harness.exit_status import ExitStatus
-from ackproof.history import jepsen, manifest, reader
-from ackproof.history.errors import DamagedFiles
+from ackproof.history import jepsen, manifest
 from ackproof.history.manifest import PlannedRun
-from ackproof.history.names import FileStem
 
 
 @click.command(
@@ -40,10 +37,8 @@ def export(directory: Path, number: int | None) -> None:
                 f"{results} has no history of run {run.number}: {history} does not exist",
                 ExitStatus.USAGE,
             )
-        if absent := dict.fromkeys(_absent(history, run)):
-            raise DamagedFiles({history / name: "is missing" for name in absent})
-        for line in jepsen.lines(history):
-            click.echo(line)
+        for op in jepsen.recorded(history, run):
+            click.echo(jepsen.edn(op))
 
 
 def _chosen(results: Path, runs: tuple[PlannedRun, ...], number: int | None) -> PlannedRun:
@@ -53,24 +48,6 @@ def _chosen(results: Path, runs: tuple[PlannedRun, ...], number: int | None) -> 
     if chosen is None:
         fail(f"{results} has no run {number or 1}, only {len(runs)}", ExitStatus.USAGE)
     return chosen
-
-
-def _absent(history: Path, run: PlannedRun) -> Iterator[str]:
-    """Yield the missing files of writers that wrote rows, or never reported their number."""
-    empty = {
-        (row["table"], row["writer"], row["topic"], row["partition"])
-        for row in reader.read(history, "closings").to_pylist()
-        if row["rows"] == 0
-    }
-    for writer in run.writers:
-        if writer.instead_of is not None:
-            continue
-        stems = reader.by_stem(history, writer.table)
-        for partition in writer.partitions or (None,):
-            stem = FileStem(table=writer.table, writer=writer.writer, partition=partition)
-            known_empty = (writer.table, writer.writer, *(partition or (None, None))) in empty
-            if stem not in stems and not known_empty:
-                yield f"{stem}.parquet"
 
 
 @click.command(

@@ -17,7 +17,8 @@ from ackproof.harness.mutants.catalogue import (
     catalogue,
     fetch_byteman,
 )
-from ackproof.harness.mutants.page import MutantSummary, page, summary, words
+from ackproof.harness.mutants.jepsen import CLASSPATH, jepsen_checker
+from ackproof.harness.mutants.page import MutantSummary, jepsen_words, page, summary, words
 from ackproof.harness.mutants.runs import UNMUTATED, Detection, MutantFinding, MutantRuns
 from ackproof.harness.subprocesses import ChildProcesses, Interrupted
 from ackproof.history.storage import write_text
@@ -113,6 +114,15 @@ interrupted; 5 a file, Maven or a backend could not be used.
     metavar="DURATION",
     help="Begin the faults of each run within this time; `all`: as the campaign says.",
 )
+@click.option(
+    "--jepsen",
+    envvar=CLASSPATH,
+    metavar="CLASSPATH",
+    help=(
+        "Ask Jepsen's Kafka checker about the same histories, also of earlier runs whose results "
+        f"are kept. CLASSPATH has Jepsen and what it needs. [env var: {CLASSPATH}]"
+    ),
+)
 @options.kept_results(Path("results/mutants"), "kafka-mutants.md")
 @click.pass_context
 def mutants(
@@ -124,6 +134,7 @@ def mutants(
     file: str | None,
     seeds: int,
     within_ms: int | None,
+    jepsen: str | None,
     results: Path,
     out: Path | None,
 ) -> None:
@@ -150,22 +161,28 @@ def mutants(
             within_ms=within_ms,
             results=results.absolute(),
             byteman=fetch_byteman(click.echo),
+            jepsen=jepsen or None,
         )
         runs.check(chosen.values())
         if reach:
             context.exit(_reach(runs, list(chosen.values())))
-        finished = _carry_out(runs, chosen.values(), seeds)
+        if runs.jepsen is not None and seeds:
+            # A class path that lacks something is reported now, not after the first campaign.
+            with jepsen_checker(runs.jepsen, results / "jepsen.log"):
+                pass
+        finished = _carry_out(runs, chosen.values(), known.values(), seeds)
         unmutated = {one: runs.findings(None, one) for one in runs.campaigns(known.values())}
-        found = {
-            name: summary(runs.findings(one, runs.campaign(one))) for name, one in known.items()
-        }
+        release = {campaign: summary(findings) for campaign, findings in unmutated.items()}
+        found = {}
+        for name, one in known.items():
+            campaign = runs.campaign(one)
+            found[name] = summary(runs.findings(one, campaign), release[campaign])
         made.parent.mkdir(parents=True, exist_ok=True)
         write_text(made, page(runs.described(list(unmutated)), unmutated, known, found))
         for name in chosen:
             click.echo(f"{name}: {words(found[name])}")
         click.echo(str(made))
-    sound = map(summary, unmutated.values())
-    context.exit(_status(finished, sound, [found[name] for name in chosen]))
+    context.exit(_status(finished, release.values(), [found[name] for name in chosen]))
 
 
 def _chosen(wanted: Sequence[str], known: Sequence[str]) -> Sequence[str]:
@@ -183,9 +200,12 @@ def _described(mutant: KafkaMutant) -> str:
     )
 
 
-def _carry_out(runs: MutantRuns, chosen: Iterable[KafkaMutant], seeds: int) -> bool:
-    """Run the unmutated release and the mutants with each seed, and return whether that was done to
-    the end. All mutants come with the first seed first, so that each soon has a result."""
+def _carry_out(
+    runs: MutantRuns, chosen: Iterable[KafkaMutant], known: Iterable[KafkaMutant], seeds: int
+) -> bool:
+    """Run the unmutated release and the chosen mutants with each seed, and return whether that was
+    done to the end. All mutants come with the first seed first, so that each soon has a result.
+    Then complete the findings of all known mutants."""
     children = ChildProcesses()
     children.install()
     mutants = list(chosen)
@@ -199,10 +219,22 @@ def _carry_out(runs: MutantRuns, chosen: Iterable[KafkaMutant], seeds: int) -> b
                 campaign = runs.campaign(one)
                 if summary(runs.findings(one, campaign)).detection is not Detection.FOUND:
                     _run(runs, one, campaign, seed, children)
+        _complete(runs, list(known), children)
     except Interrupted:
         click.echo("interrupted; the same command continues with the rest")
         return False
     return True
+
+
+def _complete(runs: MutantRuns, known: Sequence[KafkaMutant], children: ChildProcesses) -> None:
+    """Complete all findings with the answer of Jepsen's checker, and print the answers."""
+    places = [(None, campaign) for campaign in runs.campaigns(known)]
+    for mutant, campaign in [*places, *((one, runs.campaign(one)) for one in known)]:
+        name = UNMUTATED if mutant is None else mutant.name
+        for finding in runs.complete(mutant, campaign, children):
+            click.echo(
+                f"{name}, {campaign}, seed {finding.seed}: Jepsen: {jepsen_words(finding.jepsen)}"
+            )
 
 
 def _reach(runs: MutantRuns, chosen: Sequence[KafkaMutant]) -> ExitStatus:

@@ -1,10 +1,11 @@
 """The page of mutants of Apache Kafka, as Markdown: the content of ``docs/kafka-mutants.md``."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from ackproof.harness.mutants.catalogue import KafkaMutant, MutantKind
+from ackproof.harness.mutants.jepsen import JepsenAnswer
 from ackproof.harness.mutants.runs import Detection, MutantFinding
 
 NOT_RUN = "not run"
@@ -15,15 +16,27 @@ _INTRODUCTION = """\
 Apache Kafka with a fault that is put into it when a server loads its classes. \
 `ackproof mutants --list` says what each mutant breaks, its origin and what it shows with. \
 *Found*: a promised guarantee was broken, after so many minutes of campaigns (without checks). \
-A mutant without effect in any run is not judged. `replication_test`: whether the rule of Kafka's \
-own test is broken in the same runs: each record acknowledged with acks=all and \
-min.insync.replicas=2 can be read, with idempotence once. `make kafka-mutants` runs what is \
-missing and writes this page.
+A mutant without effect in any run is not judged. `make kafka-mutants` runs what is missing and \
+writes this page.
+
+Two other judges were given the histories of the same runs. Neither their clients nor their faults \
+were run.
+
+- `replication_test`: whether the rule of Kafka's own test is broken: each record acknowledged \
+with acks=all and min.insync.replicas=2 can be read, with idempotence once.
+- Jepsen: the error types for which `jepsen.tests.kafka` calls a history invalid. It was given the \
+cells of that rule that have an idempotent producer and no transactions, with the final read as a \
+last consumer.
+
+Neither knows an excuse, such as a power failure of all replicas, or a client that begins a new \
+idempotent session. So an answer that the unmutated release also gets in the same campaign is no \
+find. The other answers are bold.
 """
 _MINUTES = (5, 10, 20, 30, 60, 120)
 _SECONDS_A_MINUTE = 60
 _WHY_MAX = 120
 _ANSWERS: Mapping[bool | None, str] = {True: "yes", False: "no", None: ""}
+_UNKNOWN = "not known"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,8 +48,10 @@ class MutantSummary:
         by: The run that found it, or else one that says why it was not judged.
         seconds: The time of campaigns up to the end of ``by``; None if that is not known.
         runs: The number of runs.
-        replication_test: Whether a run broke the rule of Kafka's own test; None if that is not
-            known of any.
+        replication_test: Whether a run in which the mutant took effect broke the rule of Kafka's
+            own test; None if that is not known of any.
+        jepsen: The answer of Jepsen's checker to the same runs; None if it was not asked.
+        unmutated: The summary of the release itself in the same campaign.
     """
 
     detection: Detection | None = None
@@ -44,11 +59,38 @@ class MutantSummary:
     seconds: float | None = None
     runs: int = 0
     replication_test: bool | None = None
+    jepsen: JepsenAnswer | None = None
+    unmutated: "MutantSummary | None" = None
+
+    @property
+    def found_by_replication_test(self) -> bool | None:
+        """Return whether the rule of Kafka's own test tells the mutant from the unmutated release;
+        None if that is not known."""
+        other = None if self.unmutated is None else self.unmutated.replication_test
+        if not self.replication_test:
+            return self.replication_test
+        return None if other is None else not other
+
+    @property
+    def errors_of_its_own(self) -> Collection[str] | None:
+        """Return Jepsen's error types that the unmutated release does not have; None if they are
+        not known."""
+        if self.jepsen is None or self.jepsen.valid is None:
+            return None
+        if self.jepsen.valid:
+            return ()
+        other = None if self.unmutated is None else self.unmutated.jepsen
+        if other is None or other.valid is None:
+            return None
+        return set(self.jepsen.reasons) - set(other.reasons)
 
 
-def summary(findings: Sequence[MutantFinding]) -> MutantSummary:
+def summary(
+    findings: Sequence[MutantFinding], unmutated: MutantSummary | None = None
+) -> MutantSummary:
     """Return the summary of a mutant's findings, given by seed. One find is enough, and a run that
     was judged counts for more than one that was not."""
+    effective = [one for one in findings if one.detection is not Detection.NO_EFFECT]
     for detection in Detection:
         for number, one in enumerate(findings, 1):
             if one.detection is detection:
@@ -59,7 +101,9 @@ def summary(findings: Sequence[MutantFinding]) -> MutantSummary:
                     by=one,
                     seconds=sum(known) if len(known) == number else None,
                     runs=len(findings),
-                    replication_test=_broken([run.replication_test for run in findings]),
+                    replication_test=_broken([run.replication_test for run in effective]),
+                    jepsen=_together([run.jepsen for run in effective if run.jepsen]),
+                    unmutated=unmutated,
                 )
     return MutantSummary()
 
@@ -84,8 +128,8 @@ def page(
         "",
         *_score(mutants, summaries),
         "",
-        "| mutant | broken guarantee, or the result | seed | min | `replication_test` |",
-        "| --- | --- | ---: | ---: | --- |",
+        "| mutant | broken guarantee, or the result | seed | min | `replication_test` | Jepsen |",
+        "| --- | --- | ---: | ---: | --- | --- |",
         *(_row(mutant, summaries[name]) for name, mutant in mutants.items()),
     ]
     return "\n".join(parts) + "\n"
@@ -112,6 +156,15 @@ def _broken(answers: Sequence[bool | None]) -> bool | None:
     return True if True in answers else False if False in answers else None
 
 
+def _together(answers: Sequence[JepsenAnswer]) -> JepsenAnswer | None:
+    """Return what Jepsen's answers to several runs say together."""
+    for valid in (False, None, True):
+        if those := [one for one in answers if one.valid is valid]:
+            reasons = sorted({reason for one in those for reason in one.reasons})
+            return JepsenAnswer(valid=valid, reasons=tuple(reasons))
+    return None
+
+
 def _versions(unmutated: Mapping[str, Sequence[MutantFinding]]) -> str:
     found = {one.version for runs in unmutated.values() for one in runs if one.version}
     return f"Ackproof {', '.join(sorted(found))}." if found else ""
@@ -123,19 +176,22 @@ def _sound(found: Sequence[MutantFinding]) -> str:
         return f"{words(result)}: no find counts"
     if result.detection is Detection.NOT_FOUND:
         held = sum(one.detection is Detection.NOT_FOUND for one in found)
-        test = _ANSWERS[result.replication_test] or "not known"
-        return f"every guarantee held in {held} of {result.runs}; `replication_test`: {test}"
+        test = _ANSWERS[result.replication_test] or _UNKNOWN
+        return (
+            f"every guarantee held in {held} of {result.runs}; `replication_test`: {test}; "
+            f"Jepsen: {jepsen_words(result.jepsen) or 'not asked'}"
+        )
     return words(result)
 
 
 def _score(
     mutants: Mapping[str, KafkaMutant], summaries: Mapping[str, MutantSummary]
 ) -> Sequence[str]:
-    columns = [f"{minutes} min" for minutes in _MINUTES]
-    lines = [
-        f"| | mutants | judged | found | {' | '.join(columns)} |",
-        f"| --- |{' ---: |' * (len(columns) + 3)}",
+    columns = [
+        *("mutants", "judged", "found", "by `replication_test`", "by Jepsen's checker"),
+        *(f"{minutes} min" for minutes in _MINUTES),
     ]
+    lines = [f"| | {' | '.join(columns)} |", f"| --- |{' ---: |' * len(columns)}"]
     for kind in MutantKind:
         those = [summaries[one.name] for one in mutants.values() if one.kind is kind]
         judged = [one for one in those if one.detection in (Detection.FOUND, Detection.NOT_FOUND)]
@@ -144,9 +200,31 @@ def _score(
             sum(one.seconds is not None and one.seconds <= m * _SECONDS_A_MINUTE for one in found)
             for m in _MINUTES
         ]
-        cells = [len(those), len(judged), len(found), *curve]
+        own = [one.errors_of_its_own for one in judged]
+        others = (
+            _share([one.found_by_replication_test for one in judged]),
+            _share([None if one is None else bool(one) for one in own]),
+        )
+        cells = [len(those), len(judged), len(found), *others, *curve]
         lines.append(f"| {kind.value} | {' | '.join(map(str, cells))} |")
     return lines
+
+
+def _share(answers: Sequence[bool | None]) -> str:
+    """Return the number of mutants that another judge found, of those of which that is known."""
+    known = [one for one in answers if one is not None]
+    return f"{sum(known)} of {len(known)}" if known else ""
+
+
+def jepsen_words(said: JepsenAnswer | None, own: Collection[str] = ()) -> str:
+    """Return an answer of Jepsen's checker in words, with its own error types in bold. Return an
+    empty text if it was not asked."""
+    if said is None:
+        return ""
+    if said.valid:
+        return "valid"
+    reasons = ", ".join(f"**{one}**" if one in own else one for one in said.reasons)
+    return reasons if said.valid is False else f"{_UNKNOWN}: {reasons}"
 
 
 def _row(mutant: KafkaMutant, found: MutantSummary) -> str:
@@ -154,7 +232,12 @@ def _row(mutant: KafkaMutant, found: MutantSummary) -> str:
     if found.detection is Detection.FOUND and found.by is not None:
         result, seed = f"**{found.by.guarantee}**", str(found.by.seed)
         minutes = "" if found.seconds is None else f"{found.seconds / _SECONDS_A_MINUTE:.0f}"
-    cells = (f"`{mutant.name}`", result, seed, minutes, _ANSWERS[found.replication_test])
+    test = _ANSWERS[found.replication_test]
+    cells = (
+        *(f"`{mutant.name}`", result, seed, minutes),
+        f"**{test}**" if found.found_by_replication_test else test,
+        jepsen_words(found.jepsen, found.errors_of_its_own or ()),
+    )
     return f"| {' | '.join(cells)} |"
 
 

@@ -21,10 +21,15 @@ from ackproof.config import documents
 from ackproof.harness.campaign import validation
 from ackproof.harness.campaign.model.values import format_ms
 from ackproof.harness.mutants.catalogue import KafkaMutant, write_agent
+from ackproof.harness.mutants.jepsen import Error, JepsenAnswer, answer, jepsen_checker
+from ackproof.harness.report import verdict
+from ackproof.harness.report.cell_document import CellDocument
 from ackproof.harness.report.document import VerdictDocument
 from ackproof.harness.subprocesses import CachedRun, ChildProcesses, last_words
+from ackproof.history import jepsen, manifest
 from ackproof.history.cell import Value
 from ackproof.history.storage import write_text
+from ackproof.infra.api.interface import InfraError
 from ackproof.infra.systems.kafka.product import AGENT
 
 UNMUTATED = "unmutated"
@@ -37,6 +42,8 @@ _OF_REPLICATION_TEST: Mapping[str, Value] = {
     "min.insync.replicas": 2,
     "unclean.leader.election.enable": False,
 }
+_FOR_JEPSEN: Mapping[str, Value] = {**_OF_REPLICATION_TEST, "enable.idempotence": True}
+"""Jepsen's checker counts every duplicate, so that only an idempotent producer can satisfy it."""
 _RULE_FAILED = "org.jboss.byteman.rule.exception."
 """The package of the exceptions of rules that do not fit the release, or fail when they act."""
 _DIGEST = 8
@@ -69,6 +76,8 @@ class MutantFinding:
         effective_on: The servers on which the mutant took effect.
         replication_test: Whether the rule of Kafka's own test is broken in the same run
             (:func:`breaks_replication_test`).
+        jepsen: The answer of Jepsen's checker to the history of the same run
+            (:func:`ask_jepsen`); None if it was not asked, or there is no such cell.
         version: The version of Ackproof.
     """
 
@@ -80,6 +89,7 @@ class MutantFinding:
     seconds: float | None = None
     effective_on: tuple[str, ...] = ()
     replication_test: bool | None = None
+    jepsen: JepsenAnswer | None = None
     version: str = ""
 
 
@@ -144,15 +154,57 @@ def breaks_replication_test(result: VerdictDocument) -> bool | None:
     and no unclean election. Return None without such a cell, or if its records are not known.
     """
     counts: list[int | None] = []
-    for cell in result.cells:
-        own = cell.model_extra or {}
-        if all(own.get(name) == value for name, value in _OF_REPLICATION_TEST.items()):
-            counts.append(cell.lost)
-            if own.get("enable.idempotence"):
-                counts.append(cell.duplicated)
+    for cell in _with_settings(result, _OF_REPLICATION_TEST):
+        counts.append(cell.lost)
+        if (cell.model_extra or {}).get("enable.idempotence"):
+            counts.append(cell.duplicated)
     if any(counts):
         return True
     return None if not counts or None in counts else False
+
+
+def ask_jepsen(result: VerdictDocument, directory: Path, classpath: str) -> JepsenAnswer | None:
+    """Return what Jepsen's checker says of the histories in ``directory``, whose result is given.
+
+    The checker knows nothing of ``acks`` and of excuses, so it is given only the cells with the
+    settings of Kafka's own test and an idempotent producer. Return None without such a cell. Cells
+    that are written in transactions are left out, because the export has no transactions.
+
+    Raises InfraError if the checker fails, and DamagedFiles for a history with holes.
+    """
+    planned = manifest.read(directory).runs
+    transactional = {
+        (run.number, one.cell.name) for run in planned for one in run.cells if one.transactional
+    }
+    suited = [
+        one
+        for one in _with_settings(result, _FOR_JEPSEN)
+        if (one.run, one.cell) not in transactional
+    ]
+    if not suited:
+        return None
+    # Where the final read is incomplete, or records expired, Jepsen takes unread records for lost.
+    whole = [one for one in suited if one.lost is not None and one.forgotten is None]
+    errors: list[Error] = []
+    with jepsen_checker(classpath, directory.with_name(f"{directory.name}.jepsen")) as checker:
+        for run in planned:
+            if topics := {one.topic for one in whole if one.run == run.number}:
+                history = directory / "runs" / str(run.number) / "history"
+                errors += checker.errors(jepsen.recorded(history, run, topics))
+    said = answer(errors)
+    if said.valid and len(whole) < len(suited):
+        return JepsenAnswer(valid=None, reasons=("log not known",))
+    return said
+
+
+def _with_settings(
+    result: VerdictDocument, settings: Mapping[str, Value]
+) -> Iterator[CellDocument]:
+    """Yield the cells of a result that have these settings."""
+    for cell in result.cells:
+        own = cell.model_extra or {}
+        if all(own.get(name) == value for name, value in settings.items()):
+            yield cell
 
 
 def _failed(result: VerdictDocument) -> bool:
@@ -195,6 +247,7 @@ class MutantRuns:
         within_ms: The time within which the faults of a run begin; None: as the campaign says.
         results: The directory below which each run has its own.
         byteman: Byteman's jar.
+        jepsen: The class path of Jepsen's checker; None if it is not asked.
     """
 
     system: str
@@ -203,6 +256,7 @@ class MutantRuns:
     within_ms: int | None
     results: Path
     byteman: Path
+    jepsen: str | None = None
 
     def campaign(self, mutant: KafkaMutant) -> str:
         """Return the campaign of a mutant."""
@@ -241,12 +295,11 @@ class MutantRuns:
         """Return the finding of a run, after the run unless it was run before.
 
         The results of a run that found nothing are deleted. Raises Interrupted, DamagedResults,
-        OSError.
+        OSError, and the errors of :func:`ask_jepsen`.
         """
         place = self.place(mutant, campaign)
-        kept = place / f"seed-{seed}.json"
-        if (known := _read(kept)) is not None:
-            return known
+        if (known := _read(place / f"seed-{seed}.json")) is not None:
+            return self._completed(known, place, children)
         once = CachedRun(
             file=self._file(campaign),
             system=self.system
@@ -263,9 +316,38 @@ class MutantRuns:
         if failed := list(_servers_that_logged(_RULE_FAILED, once.directory)):
             why = f"a rule failed on {', '.join(failed)}: what was broken is not the mutant's doing"
             finding = replace(finding, detection=Detection.INCONCLUSIVE, why=why)
-        write_text(kept, _FINDING.dump_json(finding, indent=2).decode() + "\n")
+        _write(place, finding)
+        finding = self._completed(finding, place, children)
         if finding.detection in (Detection.NOT_FOUND, Detection.NO_EFFECT):
             shutil.rmtree(once.directory, ignore_errors=True)
+        return finding
+
+    def complete(
+        self, mutant: KafkaMutant | None, campaign: str, children: ChildProcesses
+    ) -> Iterator[MutantFinding]:
+        """Ask Jepsen's checker about each run that it was not asked about and whose results are
+        kept. Yield the findings that gained its answer. Raises the errors of :meth:`carry_out`."""
+        place = self.place(mutant, campaign)
+        for one in self.findings(mutant, campaign):
+            if (finding := self._completed(one, place, children)) != one:
+                yield finding
+
+    def _completed(
+        self, finding: MutantFinding, place: Path, children: ChildProcesses
+    ) -> MutantFinding:
+        directory = place / f"seed-{finding.seed}"
+        if self.jepsen is None or finding.jepsen is not None or not directory.exists():
+            return finding
+        children.check()
+        try:
+            said = ask_jepsen(
+                verdict.read_document(directory / verdict.FILE), directory, self.jepsen
+            )
+        except InfraError as error:
+            children.check()  # the checker's process may have received the same signal
+            raise InfraError(f"{directory}: {error}") from error
+        finding = replace(finding, jepsen=said)
+        _write(place, finding)
         return finding
 
     def reached(
@@ -316,6 +398,11 @@ class MutantRuns:
 
 def _digest(rules: str, campaign: Path) -> str:
     return hashlib.sha256(rules.encode() + campaign.read_bytes()).hexdigest()[:_DIGEST]
+
+
+def _write(place: Path, finding: MutantFinding) -> None:
+    text = _FINDING.dump_json(finding, indent=2).decode() + "\n"
+    write_text(place / f"seed-{finding.seed}.json", text)
 
 
 def _read(file: Path) -> MutantFinding | None:

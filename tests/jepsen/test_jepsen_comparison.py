@@ -1,6 +1,7 @@
 """Our checkers held against Jepsen's Kafka checker, on the same generated histories: what one finds
 the other finds, or a rule says why not."""
 
+import os
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -13,10 +14,10 @@ from hypothesis import strategies as st
 from ackproof.checkers.checks.check_reads import check_rows
 from ackproof.checkers.checks.partition_rules import CHECKERS
 from ackproof.checkers.checks.read_anomalies import GroupGuarantees, PartitionGuarantees
+from ackproof.harness.mutants.jepsen import CLASSPATH, Error, JepsenChecker, jepsen_checker
 from tests.support.builders.consumer_histories import GROUP, World, sound
 from tests.support.builders.consumers import left_by
 from tests.support.builders.histories import indexed
-from tests.support.oracles.jepsen_checker import Error, JepsenChecker, jepsen_checker
 from tests.support.oracles.jepsen_differences import Both, Ours, unexplained
 from tests.support.oracles.jepsen_facts import facts, value
 from tests.support.oracles.jepsen_histories import ops_of
@@ -39,7 +40,9 @@ WHOSE = {
 
 @pytest.fixture(scope="module")
 def jepsen(tmp_path_factory: pytest.TempPathFactory) -> Iterator[JepsenChecker]:
-    with jepsen_checker(tmp_path_factory.mktemp("jepsen") / "complaints.log") as checker:
+    with jepsen_checker(
+        os.environ[CLASSPATH], tmp_path_factory.mktemp("jepsen") / "log"
+    ) as checker:
         yield checker
 
 

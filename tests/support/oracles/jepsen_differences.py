@@ -10,8 +10,8 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+from ackproof.harness.mutants.jepsen import Error
 from ackproof.history.jepsen import FINAL_READ
-from tests.support.oracles.jepsen_checker import Error
 from tests.support.oracles.jepsen_facts import Facts, Read, Value
 
 SKIPS = frozenset({"poll-skip", "int-poll-skip"})

@@ -1,11 +1,11 @@
 ;; Asks Jepsen's Kafka checker about histories, one after the other.
 ;;
 ;; Standard input: ops, one a line, as EDN (history/jepsen.py writes them); an empty line ends a
-;; history. Standard output, for each history: a line of JSON for each error that the analysis
-;; found, or for what ended it, then an empty line.
+;; history. Standard output: an empty line when all is loaded. Then for each history a line of JSON
+;; for each error that the analysis found, or for what ended it, and an empty line.
 ;;
-;; `analysis` is all that is called: the checker around it draws pictures and says which errors it
-;; tolerates. Version orders are inferred from offsets (:ww-deps), as in the tests of Redpanda.
+;; Only `analysis` and `allowed-error-types` are called, because the checker around them draws
+;; pictures. Version orders are inferred from offsets (:ww-deps), as in the tests of Redpanda.
 (ns analyse
   (:require [clojure.edn :as edn]
             [clojure.string :as str]
@@ -29,10 +29,12 @@
     [(last (get (kafka/op-reads from) key)) (first (get (kafka/op-reads to) key))]))
 
 (defn told
-  "One error of a class: which client, partition and records it is about. Of a step from one value
-  to the next, `values` are these two; `skipped` is what lies between them."
-  [class {:keys [key value values offset offsets op ops reader skipped]}]
+  "One error of a class: its effect on :valid?, and the client, partition and records that it is
+  about. Of a step from one value to the next, `values` are these two; `skipped` is what lies
+  between them."
+  [class effect {:keys [key value values offset offsets op ops reader skipped]}]
   {:anomaly class
+   :effect  effect
    :key     key
    :client  (:client (or op (last ops) reader))
    :values  (vec (or values (step key ops) (when value [value])))
@@ -41,27 +43,32 @@
 
 (defn unseen
   "One error for each record, where Jepsen has one for all."
-  [{:keys [messages]}]
+  [effect {:keys [messages]}]
   (for [[k values] messages, v (sort values)]
-    (told :unseen {:key k, :value v})))
+    (told :unseen effect {:key k, :value v})))
 
 (defn findings
   "All errors of a history."
   [ops]
   (try
-    (let [errors (:errors (kafka/analysis (h/history ops) {:ww-deps true}))]
+    (let [options {:ww-deps true}
+          errors  (:errors (kafka/analysis (h/history ops) options))
+          allowed (kafka/allowed-error-types (assoc options :sub-via (set (map :f ops))))]
       (mapcat (fn [[class found]]
-                (cond (= :unseen class)    (unseen found)
-                      (sequential? found) (map (partial told class) found)
-                      ; Elle's word that there is nothing to look for cycles in.
-                      :else                [(told class nil)]))
+                (let [effect (if (allowed class) :allowed :invalid)]
+                  (cond (= :unseen class)   (unseen effect found)
+                        (sequential? found) (map (partial told class effect) found)
+                        ; Elle's word that there is nothing to look for cycles in.
+                        :else               [(told class effect nil)])))
               errors))
     (catch ExceptionInfo e
       ; What slingshot throws is either the data, or wrapped in it.
       (let [{:keys [type key value]} (or (:object (ex-data e)) (ex-data e))]
-        [(told (or type :threw) {:key key, :value value})]))))
+        [(told (or type :threw) :unknown {:key key, :value value})]))))
 
 (defn -main []
+  (println)
+  (flush)
   (loop [ops []]
     (when-let [line (read-line)]
       (if (= "" line)

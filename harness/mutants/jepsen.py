@@ -1,0 +1,176 @@
+"""Jepsen's Kafka checker (``jepsen.tests.kafka``), which is asked about recorded histories.
+
+Jepsen is not part of Ackproof. The class path in the environment variable ``JEPSEN_CLASSPATH`` has
+Jepsen, everything that it needs, and Clojure. Only its checker runs, on a history that exists:
+Jepsen's own clients and faults do not.
+"""
+
+import json
+import os
+import subprocess
+import threading
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import IO, Any
+
+from ackproof.harness.subprocesses import last_words
+from ackproof.history.jepsen import Op, edn
+from ackproof.infra.api.interface import InfraError
+from ackproof.infra.machine.software import find_java
+
+CLASSPATH = "JEPSEN_CLASSPATH"
+"""The environment variable with a Java class path that has Jepsen, what it needs, and Clojure."""
+
+_HERE = Path(__file__).parent / "clojure"
+_PROGRAM = _HERE / "analyse.clj"
+_STAND_INS = _HERE / "stand-ins"
+"""Namespaces that the analysis loads and does not use. With them it runs on Java 17, and needs half
+the libraries."""
+
+_HEAP = "-Xmx2g"
+"""The heap is enough for half a million sends. Jepsen needs up to 4 KB for each."""
+_LIMIT_S = 600
+"""The time within which an answer must come. 100,000 sends take a few seconds; consumers that are
+far behind take more."""
+
+
+class Effect(StrEnum):
+    """The effect of an error on the validity of a history (``:valid?``)."""
+
+    INVALID = "invalid"
+    ALLOWED = "allowed"
+    """Jepsen reports it and tolerates it (``allowed-error-types``)."""
+    UNKNOWN = "unknown"
+    """It ended the analysis, for example a record that no client sent."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Error:
+    """An error that Jepsen found, or what ended its analysis.
+
+    Attributes:
+        anomaly: Jepsen's name of it.
+        effect: Its effect on the validity of the history.
+        key: The partition.
+        client: The client of the op, None without one.
+        values: The records that it is about; of a step, the two that it went from and to.
+        offsets: The offsets, of an error that is about offsets.
+        skipped: The records between the two of a step.
+    """
+
+    anomaly: str
+    effect: Effect
+    key: str | None
+    client: str | None
+    values: tuple[str | None, ...]
+    offsets: tuple[int, ...]
+    skipped: tuple[str | None, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JepsenAnswer:
+    """What Jepsen's checker says of a history.
+
+    Attributes:
+        valid: Whether the history is valid (``:valid?``); None if that is unknown.
+        reasons: The error types because of which it is not, or the reason why that is unknown.
+    """
+
+    valid: bool | None
+    reasons: tuple[str, ...] = ()
+
+
+def answer(errors: Iterable[Error]) -> JepsenAnswer:
+    """Return what these errors, all that Jepsen found in a history, say of it."""
+    types = {effect: set[str]() for effect in Effect}
+    for one in errors:
+        types[one.effect].add(one.anomaly)
+    if invalid := types[Effect.INVALID]:
+        return JepsenAnswer(valid=False, reasons=tuple(sorted(invalid)))
+    unknown = tuple(sorted(types[Effect.UNKNOWN]))
+    return JepsenAnswer(valid=None if unknown else True, reasons=unknown)
+
+
+class JepsenChecker:
+    """A process that answers questions about histories."""
+
+    def __init__(self, process: "subprocess.Popen[str]", log: Path) -> None:
+        self._process = process
+        self._log = log
+
+    def errors(self, history: Iterable[Op]) -> list[Error]:
+        """Return the errors in a history by Jepsen's rules. Raises InfraError if the process ends
+        instead, or takes too long."""
+        asked = _pipe(self._process.stdin)
+        try:
+            asked.writelines(f"{edn(op)}\n" for op in history)
+            asked.write("\n")
+            asked.flush()
+        except BrokenPipeError:
+            pass  # the process has ended, and reading says so
+        return list(self.lines())
+
+    def lines(self) -> Iterator[Error]:
+        """Yield the errors of one answer. Raises InfraError as :meth:`errors` does."""
+        told = _pipe(self._process.stdout)
+        deadline = time.monotonic() + _LIMIT_S
+        limit = threading.Timer(_LIMIT_S, self._process.kill)
+        limit.start()
+        try:
+            while (line := told.readline()) != "\n":
+                if not line:
+                    raise InfraError(self._end(is_late=time.monotonic() >= deadline))
+                yield _error(json.loads(line))
+        finally:
+            limit.cancel()
+
+    def _end(self, is_late: bool) -> str:
+        status = self._process.wait()
+        why = (
+            f"no answer within {_LIMIT_S} s"
+            if is_late
+            else f"the process ended with status {status}: {last_words(self._log)}"
+        )
+        return f"Jepsen's checker, of {CLASSPATH}: {why} ({self._log})"
+
+
+@contextmanager
+def jepsen_checker(classpath: str, log: Path) -> Iterator[JepsenChecker]:
+    """Start Jepsen's checker with a class path, and end it at the end.
+
+    ``log``: the file for its messages. Raises InfraError without Java, or if the class path lacks
+    something.
+    """
+    paths = os.pathsep.join([str(_STAND_INS), classpath])
+    options = [_HEAP, "-Djava.awt.headless=true", "-cp", paths]
+    with (
+        log.open("wb") as messages,
+        subprocess.Popen(
+            [find_java(), *options, "clojure.main", "--report", "none", _PROGRAM],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=messages,
+            text=True,
+        ) as process,
+    ):
+        try:
+            checker = JepsenChecker(process, log)
+            list(checker.lines())
+            yield checker
+        finally:
+            process.kill()
+
+
+def _pipe(pipe: IO[str] | None) -> IO[str]:
+    assert pipe is not None
+    return pipe
+
+
+def _error(told: dict[str, Any]) -> Error:
+    lists = ("values", "offsets", "skipped")
+    converted = {name: tuple(told[name]) for name in lists}
+    return Error(**{**told, **converted, "effect": Effect(told["effect"])})
