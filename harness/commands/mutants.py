@@ -18,7 +18,7 @@ from ackproof.harness.mutants.catalogue import (
     fetch_byteman,
 )
 from ackproof.harness.mutants.jepsen import CLASSPATH, jepsen_checker
-from ackproof.harness.mutants.page import MutantSummary, jepsen_words, page, summary, words
+from ackproof.harness.mutants.page import MutantSummary, judgement_words, page, summary, words
 from ackproof.harness.mutants.runs import UNMUTATED, Detection, MutantFinding, MutantRuns
 from ackproof.harness.subprocesses import ChildProcesses, Interrupted
 from ackproof.history.storage import write_text
@@ -68,7 +68,7 @@ Examples:
 \b
 Exit status: 0 each mutant was found; 1 the unmutated release broke a guarantee, so that no find
 counts; 2 bad usage or campaign file; 3 a mutant was not found or not judged, or the session was
-interrupted; 5 a file, Maven or a backend could not be used.
+interrupted; 5 a file, Maven, Jepsen or a backend could not be used.
 """,
 )
 @click.argument("wanted", metavar="[MUTANT]...", nargs=-1)
@@ -167,9 +167,7 @@ def mutants(
         if reach:
             context.exit(_reach(runs, list(chosen.values())))
         if runs.jepsen is not None and seeds:
-            # A class path that lacks something is reported now, not after the first campaign.
-            with jepsen_checker(runs.jepsen, results / "jepsen.log"):
-                pass
+            _try_jepsen(runs.jepsen, results)
         finished = _carry_out(runs, chosen.values(), known.values(), seeds)
         unmutated = {one: runs.findings(None, one) for one in runs.campaigns(known.values())}
         release = {campaign: summary(findings) for campaign, findings in unmutated.items()}
@@ -183,6 +181,14 @@ def mutants(
             click.echo(f"{name}: {words(found[name])}")
         click.echo(str(made))
     context.exit(_status(finished, release.values(), [found[name] for name in chosen]))
+
+
+def _try_jepsen(classpath: str, results: Path) -> None:
+    """Start Jepsen's checker, so that a class path that lacks something is reported now and not
+    after the first campaign. Raises InfraError."""
+    results.mkdir(parents=True, exist_ok=True)
+    with jepsen_checker(classpath, results / "jepsen.log"):
+        click.echo("Jepsen's checker will judge each history")
 
 
 def _chosen(wanted: Sequence[str], known: Sequence[str]) -> Sequence[str]:
@@ -232,9 +238,8 @@ def _complete(runs: MutantRuns, known: Sequence[KafkaMutant], children: ChildPro
     for mutant, campaign in [*places, *((one, runs.campaign(one)) for one in known)]:
         name = UNMUTATED if mutant is None else mutant.name
         for finding in runs.complete(mutant, campaign, children):
-            click.echo(
-                f"{name}, {campaign}, seed {finding.seed}: Jepsen: {jepsen_words(finding.jepsen)}"
-            )
+            said = judgement_words(finding.jepsen)
+            click.echo(f"{name}, {campaign}, seed {finding.seed}: Jepsen: {said}")
 
 
 def _reach(runs: MutantRuns, chosen: Sequence[KafkaMutant]) -> ExitStatus:

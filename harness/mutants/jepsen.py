@@ -11,7 +11,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -45,7 +45,8 @@ class Effect(StrEnum):
     ALLOWED = "allowed"
     """Jepsen reports it and tolerates it (``allowed-error-types``)."""
     UNKNOWN = "unknown"
-    """It ended the analysis, for example a record that no client sent."""
+    """It ended the analysis, or a part of it: a record that no client sent, or a search for cycles
+    that took too long."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,27 +73,27 @@ class Error:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JepsenAnswer:
-    """What Jepsen's checker says of a history.
+class Judgement:
+    """What another judge than Ackproof's checkers says of a history.
 
     Attributes:
-        valid: Whether the history is valid (``:valid?``); None if that is unknown.
-        reasons: The error types because of which it is not, or the reason why that is unknown.
+        valid: Whether it found nothing wrong (Jepsen's ``:valid?``); None if that is unknown.
+        reasons: The names of the errors that it found, or the reason why that is unknown.
     """
 
     valid: bool | None
     reasons: tuple[str, ...] = ()
 
 
-def answer(errors: Iterable[Error]) -> JepsenAnswer:
-    """Return what these errors, all that Jepsen found in a history, say of it."""
+def judgement(errors: Iterable[Error]) -> Judgement:
+    """Return Jepsen's judgement of a history with these errors."""
     types = {effect: set[str]() for effect in Effect}
     for one in errors:
         types[one.effect].add(one.anomaly)
     if invalid := types[Effect.INVALID]:
-        return JepsenAnswer(valid=False, reasons=tuple(sorted(invalid)))
+        return Judgement(valid=False, reasons=tuple(sorted(invalid)))
     unknown = tuple(sorted(types[Effect.UNKNOWN]))
-    return JepsenAnswer(valid=None if unknown else True, reasons=unknown)
+    return Judgement(valid=None if unknown else True, reasons=unknown)
 
 
 class JepsenChecker:
@@ -106,16 +107,14 @@ class JepsenChecker:
         """Return the errors in a history by Jepsen's rules. Raises InfraError if the process ends
         instead, or takes too long."""
         asked = _pipe(self._process.stdin)
-        try:
+        with suppress(BrokenPipeError):  # if the process has ended, reading says so
             asked.writelines(f"{edn(op)}\n" for op in history)
             asked.write("\n")
             asked.flush()
-        except BrokenPipeError:
-            pass  # the process has ended, and reading says so
-        return list(self.lines())
+        return list(self.answer())
 
-    def lines(self) -> Iterator[Error]:
-        """Yield the errors of one answer. Raises InfraError as :meth:`errors` does."""
+    def answer(self) -> Iterator[Error]:
+        """Yield the errors of an answer. Raises InfraError as :meth:`errors` does."""
         told = _pipe(self._process.stdout)
         deadline = time.monotonic() + _LIMIT_S
         limit = threading.Timer(_LIMIT_S, self._process.kill)
@@ -159,10 +158,12 @@ def jepsen_checker(classpath: str, log: Path) -> Iterator[JepsenChecker]:
     ):
         try:
             checker = JepsenChecker(process, log)
-            list(checker.lines())
+            list(checker.answer())  # an empty one: all is loaded
             yield checker
         finally:
             process.kill()
+            with suppress(BrokenPipeError):  # of what was not written yet
+                _pipe(process.stdin).close()
 
 
 def _pipe(pipe: IO[str] | None) -> IO[str]:

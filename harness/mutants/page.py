@@ -1,11 +1,11 @@
 """The page of mutants of Apache Kafka, as Markdown: the content of ``docs/kafka-mutants.md``."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from ackproof.harness.mutants.catalogue import KafkaMutant, MutantKind
-from ackproof.harness.mutants.jepsen import JepsenAnswer
+from ackproof.harness.mutants.jepsen import Judgement
 from ackproof.harness.mutants.runs import Detection, MutantFinding
 
 NOT_RUN = "not run"
@@ -22,21 +22,19 @@ writes this page.
 Two other judges were given the histories of the same runs. Neither their clients nor their faults \
 were run.
 
-- `replication_test`: whether the rule of Kafka's own test is broken: each record acknowledged \
-with acks=all and min.insync.replicas=2 can be read, with idempotence once.
-- Jepsen: the error types for which `jepsen.tests.kafka` calls a history invalid. It was given the \
-cells of that rule that have an idempotent producer and no transactions, with the final read as a \
-last consumer.
+- `replication_test`: the rule of Kafka's own test. Each record acknowledged with acks=all and \
+min.insync.replicas=2 can be read, with idempotence once.
+- Jepsen: `jepsen.tests.kafka`, and the errors for which it calls a history invalid. It was given \
+the cells of that rule that have an idempotent producer and no transactions, and the final read as \
+a last consumer.
 
 Neither knows an excuse, such as a power failure of all replicas, or a client that begins a new \
-idempotent session. So an answer that the unmutated release also gets in the same campaign is no \
-find. The other answers are bold.
+idempotent session. So an error counts as a find (bold) only if they do not find it on the \
+unmutated release in the same campaign.
 """
 _MINUTES = (5, 10, 20, 30, 60, 120)
 _SECONDS_A_MINUTE = 60
 _WHY_MAX = 120
-_ANSWERS: Mapping[bool | None, str] = {True: "yes", False: "no", None: ""}
-_UNKNOWN = "not known"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,9 +46,9 @@ class MutantSummary:
         by: The run that found it, or else one that says why it was not judged.
         seconds: The time of campaigns up to the end of ``by``; None if that is not known.
         runs: The number of runs.
-        replication_test: Whether a run in which the mutant took effect broke the rule of Kafka's
-            own test; None if that is not known of any.
-        jepsen: The answer of Jepsen's checker to the same runs; None if it was not asked.
+        replication_test: The judgement by the rule of Kafka's own test of the runs in which the
+            mutant took effect.
+        jepsen: The judgement of these runs by Jepsen's checker; None if it was not asked.
         unmutated: The summary of the release itself in the same campaign.
     """
 
@@ -58,31 +56,9 @@ class MutantSummary:
     by: MutantFinding | None = None
     seconds: float | None = None
     runs: int = 0
-    replication_test: bool | None = None
-    jepsen: JepsenAnswer | None = None
+    replication_test: Judgement | None = None
+    jepsen: Judgement | None = None
     unmutated: "MutantSummary | None" = None
-
-    @property
-    def found_by_replication_test(self) -> bool | None:
-        """Return whether the rule of Kafka's own test tells the mutant from the unmutated release;
-        None if that is not known."""
-        other = None if self.unmutated is None else self.unmutated.replication_test
-        if not self.replication_test:
-            return self.replication_test
-        return None if other is None else not other
-
-    @property
-    def errors_of_its_own(self) -> Collection[str] | None:
-        """Return Jepsen's error types that the unmutated release does not have; None if they are
-        not known."""
-        if self.jepsen is None or self.jepsen.valid is None:
-            return None
-        if self.jepsen.valid:
-            return ()
-        other = None if self.unmutated is None else self.unmutated.jepsen
-        if other is None or other.valid is None:
-            return None
-        return set(self.jepsen.reasons) - set(other.reasons)
 
 
 def summary(
@@ -101,8 +77,8 @@ def summary(
                     by=one,
                     seconds=sum(known) if len(known) == number else None,
                     runs=len(findings),
-                    replication_test=_broken([run.replication_test for run in effective]),
-                    jepsen=_together([run.jepsen for run in effective if run.jepsen]),
+                    replication_test=_together(run.replication_test for run in effective),
+                    jepsen=_together(run.jepsen for run in effective),
                     unmutated=unmutated,
                 )
     return MutantSummary()
@@ -152,17 +128,46 @@ def words(found: MutantSummary) -> str:
             return f"{other.value} in {found.runs}"
 
 
-def _broken(answers: Sequence[bool | None]) -> bool | None:
-    return True if True in answers else False if False in answers else None
+def judgement_words(judged: Judgement | None, errors: Collection[str] = ()) -> str:
+    """Return a judgement in words, ``lost, duplicated``, with the given errors in bold."""
+    if judged is None:
+        return ""
+    if judged.valid:
+        return "valid"
+    reasons = ", ".join(f"**{one}**" if one in errors else one for one in judged.reasons)
+    return reasons if judged.valid is False else f"not known: {reasons}"
 
 
-def _together(answers: Sequence[JepsenAnswer]) -> JepsenAnswer | None:
-    """Return what Jepsen's answers to several runs say together."""
+def _together(judgements: Iterable[Judgement | None]) -> Judgement | None:
+    """Return what the judgements of several runs say together. None stands for no judgement."""
+    known = [one for one in judgements if one is not None]
     for valid in (False, None, True):
-        if those := [one for one in answers if one.valid is valid]:
+        if those := [one for one in known if one.valid is valid]:
             reasons = sorted({reason for one in those for reason in one.reasons})
-            return JepsenAnswer(valid=valid, reasons=tuple(reasons))
+            return Judgement(valid=valid, reasons=tuple(reasons))
     return None
+
+
+def _found(mutant: Judgement | None, unmutated: Judgement | None) -> Collection[str] | None:
+    """Return the errors that another judge found on a mutant and not on the unmutated release; None
+    if they are not known."""
+    if mutant is None or mutant.valid is None:
+        return None
+    if mutant.valid:
+        return ()
+    if unmutated is None or unmutated.valid is None:
+        return None
+    return set(mutant.reasons) - set(unmutated.reasons)
+
+
+def _others(one: MutantSummary) -> Sequence[tuple[Judgement | None, Collection[str] | None]]:
+    """Return the judgement of each other judge, and the errors by which it found the mutant."""
+    release = one.unmutated or MutantSummary()
+    pairs = (
+        (one.replication_test, release.replication_test),
+        (one.jepsen, release.jepsen),
+    )
+    return [(mutant, _found(mutant, unmutated)) for mutant, unmutated in pairs]
 
 
 def _versions(unmutated: Mapping[str, Sequence[MutantFinding]]) -> str:
@@ -176,10 +181,10 @@ def _sound(found: Sequence[MutantFinding]) -> str:
         return f"{words(result)}: no find counts"
     if result.detection is Detection.NOT_FOUND:
         held = sum(one.detection is Detection.NOT_FOUND for one in found)
-        test = _ANSWERS[result.replication_test] or _UNKNOWN
+        others = [judgement_words(one) or "not asked" for one, _ in _others(result)]
         return (
-            f"every guarantee held in {held} of {result.runs}; `replication_test`: {test}; "
-            f"Jepsen: {jepsen_words(result.jepsen) or 'not asked'}"
+            f"every guarantee held in {held} of {result.runs}; "
+            f"`replication_test`: {others[0]}; Jepsen: {others[1]}"
         )
     return words(result)
 
@@ -200,31 +205,16 @@ def _score(
             sum(one.seconds is not None and one.seconds <= m * _SECONDS_A_MINUTE for one in found)
             for m in _MINUTES
         ]
-        own = [one.errors_of_its_own for one in judged]
-        others = (
-            _share([one.found_by_replication_test for one in judged]),
-            _share([None if one is None else bool(one) for one in own]),
-        )
+        others = map(_share, zip(*map(_others, judged), strict=True)) if judged else ("", "")
         cells = [len(those), len(judged), len(found), *others, *curve]
         lines.append(f"| {kind.value} | {' | '.join(map(str, cells))} |")
     return lines
 
 
-def _share(answers: Sequence[bool | None]) -> str:
+def _share(judged: Iterable[tuple[Judgement | None, Collection[str] | None]]) -> str:
     """Return the number of mutants that another judge found, of those of which that is known."""
-    known = [one for one in answers if one is not None]
+    known = [bool(errors) for _, errors in judged if errors is not None]
     return f"{sum(known)} of {len(known)}" if known else ""
-
-
-def jepsen_words(said: JepsenAnswer | None, own: Collection[str] = ()) -> str:
-    """Return an answer of Jepsen's checker in words, with its own error types in bold. Return an
-    empty text if it was not asked."""
-    if said is None:
-        return ""
-    if said.valid:
-        return "valid"
-    reasons = ", ".join(f"**{one}**" if one in own else one for one in said.reasons)
-    return reasons if said.valid is False else f"{_UNKNOWN}: {reasons}"
 
 
 def _row(mutant: KafkaMutant, found: MutantSummary) -> str:
@@ -232,12 +222,8 @@ def _row(mutant: KafkaMutant, found: MutantSummary) -> str:
     if found.detection is Detection.FOUND and found.by is not None:
         result, seed = f"**{found.by.guarantee}**", str(found.by.seed)
         minutes = "" if found.seconds is None else f"{found.seconds / _SECONDS_A_MINUTE:.0f}"
-    test = _ANSWERS[found.replication_test]
-    cells = (
-        *(f"`{mutant.name}`", result, seed, minutes),
-        f"**{test}**" if found.found_by_replication_test else test,
-        jepsen_words(found.jepsen, found.errors_of_its_own or ()),
-    )
+    others = (judgement_words(one, errors or ()) for one, errors in _others(found))
+    cells = (f"`{mutant.name}`", result, seed, minutes, *others)
     return f"| {' | '.join(cells)} |"
 
 

@@ -12,22 +12,24 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
+from typing import Annotated
 
 import yaml
-from pydantic import TypeAdapter, ValidationError
+from pydantic import BeforeValidator, TypeAdapter, ValidationError
 
 from ackproof.checkers.verdict import Verdict
 from ackproof.config import documents
 from ackproof.harness.campaign import validation
 from ackproof.harness.campaign.model.values import format_ms
 from ackproof.harness.mutants.catalogue import KafkaMutant, write_agent
-from ackproof.harness.mutants.jepsen import Error, JepsenAnswer, answer, jepsen_checker
+from ackproof.harness.mutants.jepsen import Error, Judgement, jepsen_checker, judgement
 from ackproof.harness.report import verdict
 from ackproof.harness.report.cell_document import CellDocument
 from ackproof.harness.report.document import VerdictDocument
 from ackproof.harness.subprocesses import CachedRun, ChildProcesses, last_words
 from ackproof.history import jepsen, manifest
 from ackproof.history.cell import Value
+from ackproof.history.errors import DamagedFiles
 from ackproof.history.storage import write_text
 from ackproof.infra.api.interface import InfraError
 from ackproof.infra.systems.kafka.product import AGENT
@@ -42,8 +44,9 @@ _OF_REPLICATION_TEST: Mapping[str, Value] = {
     "min.insync.replicas": 2,
     "unclean.leader.election.enable": False,
 }
-_FOR_JEPSEN: Mapping[str, Value] = {**_OF_REPLICATION_TEST, "enable.idempotence": True}
-"""Jepsen's checker counts every duplicate, so that only an idempotent producer can satisfy it."""
+_WITHOUT_DUPLICATES: Mapping[str, Value] = {**_OF_REPLICATION_TEST, "enable.idempotence": True}
+_ERRORS = ("lost", "duplicated")
+"""The errors that the rule of Kafka's own test knows."""
 _RULE_FAILED = "org.jboss.byteman.rule.exception."
 """The package of the exceptions of rules that do not fit the release, or fail when they act."""
 _DIGEST = 8
@@ -63,6 +66,16 @@ class Detection(StrEnum):
     """No server executed the changed code where it behaves differently: nothing to be found."""
 
 
+def _of_former_version(stored: object) -> object:
+    """Return a judgement by the rule of Kafka's own test as it is stored today. Former findings
+    only have whether the rule was broken."""
+    if not isinstance(stored, bool):
+        return stored
+    return (
+        Judgement(valid=None, reasons=(" or ".join(_ERRORS),)) if stored else Judgement(valid=True)
+    )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MutantFinding:
     """The result of one run.
@@ -74,10 +87,10 @@ class MutantFinding:
         why: The observation, or the reason why the run is inconclusive.
         seconds: The time from the beginning of the run to its end, without the check.
         effective_on: The servers on which the mutant took effect.
-        replication_test: Whether the rule of Kafka's own test is broken in the same run
-            (:func:`breaks_replication_test`).
-        jepsen: The answer of Jepsen's checker to the history of the same run
-            (:func:`ask_jepsen`); None if it was not asked, or there is no such cell.
+        replication_test: The judgement of the same run by the rule of Kafka's own test; None
+            without a cell that it could judge (:func:`ask_replication_test`).
+        jepsen: The judgement of the same history by Jepsen's checker; None without a cell that it
+            could judge, or if it was not asked (:func:`ask_jepsen`).
         version: The version of Ackproof.
     """
 
@@ -88,8 +101,8 @@ class MutantFinding:
     why: str = ""
     seconds: float | None = None
     effective_on: tuple[str, ...] = ()
-    replication_test: bool | None = None
-    jepsen: JepsenAnswer | None = None
+    replication_test: Annotated[Judgement | None, BeforeValidator(_of_former_version)] = None
+    jepsen: Judgement | None = None
     version: str = ""
 
 
@@ -120,7 +133,7 @@ def judge(
         why=why,
         seconds=result.duration_s,
         effective_on=tuple(effective_on),
-        replication_test=breaks_replication_test(result),
+        replication_test=ask_replication_test(result),
         version=result.versions.ackproof or "",
     )
 
@@ -145,32 +158,35 @@ def _detection(
     return Detection.INCONCLUSIVE, reasons[0]
 
 
-def breaks_replication_test(result: VerdictDocument) -> bool | None:
-    """Return whether a run breaks the rule by which Kafka judges its own replication.
+def ask_replication_test(result: VerdictDocument) -> Judgement | None:
+    """Return the judgement of a run by the rule with which Kafka tests its own replication.
 
     Each acknowledged record must be consumed, and with an idempotent producer only once
     (``validate_delivery`` in ``tests/kafkatest/utils/util.py``, used by ``replication_test.py``).
     Only cells count that have the settings of that test: ``acks=all``, ``min.insync.replicas=2``
-    and no unclean election. Return None without such a cell, or if its records are not known.
+    and no unclean election. Return None without such a cell.
     """
-    counts: list[int | None] = []
-    for cell in _with_settings(result, _OF_REPLICATION_TEST):
-        counts.append(cell.lost)
-        if (cell.model_extra or {}).get("enable.idempotence"):
-            counts.append(cell.duplicated)
-    if any(counts):
-        return True
-    return None if not counts or None in counts else False
+    lost = [one.lost for one in _with_settings(result, _OF_REPLICATION_TEST)]
+    duplicated = [one.duplicated for one in _with_settings(result, _WITHOUT_DUPLICATES)]
+    if not lost:
+        return None
+    counts = dict(zip(_ERRORS, (lost, duplicated), strict=True))
+    if broken := tuple(name for name, those in counts.items() if any(those)):
+        return Judgement(valid=False, reasons=broken)
+    unknown = tuple(name for name, those in counts.items() if None in those)
+    return Judgement(valid=None if unknown else True, reasons=unknown)
 
 
-def ask_jepsen(result: VerdictDocument, directory: Path, classpath: str) -> JepsenAnswer | None:
-    """Return what Jepsen's checker says of the histories in ``directory``, whose result is given.
+def ask_jepsen(result: VerdictDocument, directory: Path, classpath: str) -> Judgement | None:
+    """Return the judgement by Jepsen's checker of the histories in ``directory``, whose result is
+    given.
 
-    The checker knows nothing of ``acks`` and of excuses, so it is given only the cells with the
-    settings of Kafka's own test and an idempotent producer. Return None without such a cell. Cells
-    that are written in transactions are left out, because the export has no transactions.
+    The checker knows nothing of ``acks`` and counts each duplicate. So it is given only the cells
+    with the settings of Kafka's own test and an idempotent producer. Return None without such a
+    cell. Cells that are written in transactions are left out, because the export has no
+    transactions.
 
-    Raises InfraError if the checker fails, and DamagedFiles for a history with holes.
+    Raises InfraError if the checker fails, and DamagedFiles without a manifest.
     """
     planned = manifest.read(directory).runs
     transactional = {
@@ -178,7 +194,7 @@ def ask_jepsen(result: VerdictDocument, directory: Path, classpath: str) -> Jeps
     }
     suited = [
         one
-        for one in _with_settings(result, _FOR_JEPSEN)
+        for one in _with_settings(result, _WITHOUT_DUPLICATES)
         if (one.run, one.cell) not in transactional
     ]
     if not suited:
@@ -186,15 +202,21 @@ def ask_jepsen(result: VerdictDocument, directory: Path, classpath: str) -> Jeps
     # Where the final read is incomplete, or records expired, Jepsen takes unread records for lost.
     whole = [one for one in suited if one.lost is not None and one.forgotten is None]
     errors: list[Error] = []
+    is_whole = len(whole) == len(suited)
     with jepsen_checker(classpath, directory.with_name(f"{directory.name}.jepsen")) as checker:
         for run in planned:
-            if topics := {one.topic for one in whole if one.run == run.number}:
-                history = directory / "runs" / str(run.number) / "history"
-                errors += checker.errors(jepsen.recorded(history, run, topics))
-    said = answer(errors)
-    if said.valid and len(whole) < len(suited):
-        return JepsenAnswer(valid=None, reasons=("log not known",))
-    return said
+            topics = {one.topic for one in whole if one.run == run.number}
+            history = directory / "runs" / str(run.number) / "history"
+            try:
+                ops = list(jepsen.recorded(history, run, topics)) if topics else []
+            except DamagedFiles:
+                is_whole = False
+            else:
+                errors += checker.errors(ops) if ops else []
+    judged = judgement(errors)
+    if judged.valid and not is_whole:
+        return Judgement(valid=None, reasons=("incomplete history",))
+    return judged
 
 
 def _with_settings(
@@ -338,15 +360,16 @@ class MutantRuns:
         directory = place / f"seed-{finding.seed}"
         if self.jepsen is None or finding.jepsen is not None or not directory.exists():
             return finding
+        result = verdict.read_document(directory / verdict.FILE)
         children.check()
         try:
-            said = ask_jepsen(
-                verdict.read_document(directory / verdict.FILE), directory, self.jepsen
-            )
+            judged = ask_jepsen(result, directory, self.jepsen)
         except InfraError as error:
             children.check()  # the checker's process may have received the same signal
             raise InfraError(f"{directory}: {error}") from error
-        finding = replace(finding, jepsen=said)
+        # A former finding has less of the other judge, too.
+        rule = ask_replication_test(result)
+        finding = replace(finding, replication_test=rule, jepsen=judged)
         _write(place, finding)
         return finding
 

@@ -1,7 +1,7 @@
 """Mutants of Apache Kafka: their files, what runs say of them, and the page of the results."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,20 +20,24 @@ from ackproof.harness.mutants.catalogue import (
     read,
     write_agent,
 )
+from ackproof.harness.mutants.jepsen import Effect, Error, Judgement, judgement
 from ackproof.harness.mutants.page import page, summary, words
 from ackproof.harness.mutants.runs import (
     UNMUTATED,
     Detection,
     MutantFinding,
     MutantRuns,
-    breaks_replication_test,
+    ask_jepsen,
+    ask_replication_test,
     effective_servers,
 )
 from ackproof.harness.report import verdict
 from ackproof.harness.report.document import VerdictDocument
 from ackproof.harness.subprocesses import ChildProcesses
+from ackproof.infra.api.interface import InfraError
 from ackproof.infra.systems.kafka.programs import agent_in
-from tests.support.builders.results import cell_result, guarantee
+from ackproof.testing.histories import sound_history
+from tests.support.builders.results import cell_result, guarantee, of_cells
 
 HEADER = """\
 # breaks: Nothing is kept.
@@ -145,6 +149,7 @@ def was_run(
     effective: bool = True,
     failed: bool = False,
     result: Verdict = Verdict.PASS,
+    settings: Mapping[str, Any] | None = None,
 ) -> Path:
     """The results of a run, as checking leaves them."""
     place = runs.place(mutant, runs.campaigns([])[0] if mutant is None else runs.campaign(mutant))
@@ -155,7 +160,8 @@ def was_run(
     log.write_text(f"{'x' * 100}\n{said}\n", encoding="utf-8")
     found = Verdict.FAIL if broken else result
     run = RunResult(number=1, clock_bound_ns=0, infrastructure_failed=failed, cluster={})
-    cell = cell_result(verdict=found, guarantees=broken, lost=int(LOSS in broken))
+    counts = {"lost": int(LOSS in broken)}
+    cell = cell_result(verdict=found, guarantees=broken, topic="t", settings=settings, **counts)
     checked = CampaignResult(
         verdict=found,
         cells=(cell,),
@@ -237,32 +243,90 @@ def test_faults_last_as_long_as_asked(runs: MutantRuns, mutant: KafkaMutant) -> 
 
 STRICT = {"acks": "all", "min.insync.replicas": 2, "unclean.leader.election.enable": False}
 IDEMPOTENT = {**STRICT, "enable.idempotence": True}
+VALID = Judgement(valid=True)
+
+
+def invalid(*errors: str) -> Judgement:
+    return Judgement(valid=False, reasons=errors)
+
+
+def unknown(*reasons: str) -> Judgement:
+    return Judgement(valid=None, reasons=reasons)
+
+
+def checked_cell(settings: Mapping[str, Any], **changes: Any) -> VerdictDocument:
+    checked = of_cells(Verdict.PASS, cell_result(settings=settings, **changes))
+    return VerdictDocument.model_validate(verdict.to_document({"name": "c", "seed": 1}, checked))
 
 
 @pytest.mark.parametrize(
     ("settings", "counts", "expected"),
     [
-        (STRICT, {"lost": 1}, True),
-        (STRICT, {"lost": 0, "duplicated": 3}, False),
-        (IDEMPOTENT, {"lost": 0, "duplicated": 3}, True),
-        (IDEMPOTENT, {"lost": 0}, False),
-        (IDEMPOTENT, {"lost": None}, None),
-        (IDEMPOTENT, {"lost": None, "duplicated": 3}, True),
+        (STRICT, {"lost": 1}, invalid("lost")),
+        (STRICT, {"lost": 0, "duplicated": 3}, VALID),
+        (IDEMPOTENT, {"lost": 0, "duplicated": 3}, invalid("duplicated")),
+        (IDEMPOTENT, {"lost": 0}, VALID),
+        (IDEMPOTENT, {"lost": None}, unknown("lost")),
+        (IDEMPOTENT, {"lost": None, "duplicated": 3}, invalid("duplicated")),
         ({**STRICT, "min.insync.replicas": 1}, {"lost": 1}, None),
         ({**STRICT, "acks": "1"}, {"lost": 1}, None),
         ({**STRICT, "unclean.leader.election.enable": True}, {"lost": 1}, None),
     ],
 )
 def test_rule_of_replication_test_counts_its_own_settings_alone(
-    settings: dict[str, Any], counts: dict[str, int | None], expected: bool | None
+    settings: dict[str, Any], counts: dict[str, int | None], expected: Judgement | None
 ) -> None:
-    cell = cell_result(settings=settings, **counts)
-    run = RunResult(number=1, clock_bound_ns=0, infrastructure_failed=False, cluster={})
-    checked = CampaignResult(
-        verdict=Verdict.PASS, cells=(cell,), anomalies={}, findings=(), runs=(run,)
-    )
-    written = verdict.to_document({"name": "c", "seed": 1}, checked)
-    assert breaks_replication_test(VerdictDocument.model_validate(written)) is expected
+    assert ask_replication_test(checked_cell(settings, **counts)) == expected
+
+
+@pytest.mark.parametrize(
+    ("effects", "expected"),
+    [
+        ([], VALID),
+        ([Effect.ALLOWED], VALID),
+        ([Effect.ALLOWED, Effect.UNKNOWN], unknown("unknown")),
+        ([Effect.INVALID, Effect.UNKNOWN, Effect.INVALID], invalid("invalid")),
+    ],
+)
+def test_judgement_of_jepsen_is_that_of_its_worst_errors(
+    effects: list[Effect], expected: Judgement
+) -> None:
+    none: Any = {"key": None, "client": None, "values": (), "offsets": (), "skipped": ()}
+    assert judgement(Error(anomaly=one, effect=one, **none) for one in effects) == expected
+
+
+@pytest.mark.parametrize(
+    ("stored", "expected"),
+    [("true", unknown("lost or duplicated")), ("false", VALID), ("null", None)],
+)
+def test_finding_of_a_former_version_is_read(
+    runs: MutantRuns, mutant: KafkaMutant, stored: str, expected: Judgement | None
+) -> None:
+    campaign = runs.campaign(mutant)
+    kept = runs.place(mutant, campaign) / "seed-1.json"
+    kept.parent.mkdir(parents=True)
+    text = f'{{"seed": 1, "detection": "not found", "replication_test": {stored}}}'
+    kept.write_text(text, encoding="utf-8")
+    (finding,) = runs.findings(mutant, campaign)
+    assert (finding.replication_test, finding.jepsen) == (expected, None)
+
+
+def test_jepsen_is_not_started_without_a_cell_for_it(tmp_path: Path) -> None:
+    sound_history().write(tmp_path)
+    assert ask_jepsen(checked_cell({**IDEMPOTENT, "acks": "1"}), tmp_path, "nowhere") is None
+
+
+def test_class_path_without_jepsen_is_an_error_that_names_the_run(
+    runs: MutantRuns, mutant: KafkaMutant
+) -> None:
+    asking = replace(runs, jepsen="nowhere")
+    place = was_run(asking, mutant, broken=[LOSS], settings=IDEMPOTENT)
+    sound_history(IDEMPOTENT).write(place)
+    with pytest.raises(InfraError, match=r"seed-1: .*JEPSEN_CLASSPATH.*clojure\.main"):
+        asking.carry_out(mutant, asking.campaign(mutant), 1, ChildProcesses())
+    (finding,) = asking.findings(mutant, asking.campaign(mutant))
+    assert (finding.detection, finding.jepsen) == (Detection.FOUND, None), "the run is not lost"
+    assert place.exists()
 
 
 # --- page -------------------------------------------------------------------------------------
@@ -298,22 +362,48 @@ def test_mutant_that_is_not_found_says_why(detections: list[Detection], says: st
 
 
 def test_page_counts_only_judged_mutants_by_time(mutant: KafkaMutant) -> None:
-    seen = finding(1, Detection.FOUND, guarantee="commits-kept", replication_test=True)
-    found = summary([seen])
-    without = summary([finding(1, Detection.NO_EFFECT)])
+    sound = finding(1, Detection.NOT_FOUND, version="1.2", replication_test=VALID)
+    seen = finding(1, Detection.FOUND, guarantee="commits-kept", replication_test=invalid("lost"))
+    found = summary([seen], summary([sound]))
+    without = summary([finding(1, Detection.NO_EFFECT, replication_test=invalid("lost"))])
     mutants = {"seen": replace(mutant, name="seen"), mutant.name: mutant}
-    text = page(
-        "kafka:4.4.0, `c`",
-        {"c": [finding(1, Detection.NOT_FOUND, version="1.2", replication_test=False)]},
-        mutants,
-        {"seen": found, mutant.name: without},
-    )
+    summaries = {"seen": found, mutant.name: without}
+    text = page("kafka:4.4.0, `c`", {"c": [sound]}, mutants, summaries)
     assert "kafka:4.4.0, `c`. Ackproof 1.2." in text
-    assert "- Unmutated, `c`: every guarantee held in 1 of 1; `replication_test`: no\n" in text
-    assert "| planted | 2 | 1 | 1 | 1 | 1 | 1 | 1 | 1 | 1 |" in text
-    assert "| fix taken back | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 |" in text
-    assert "| `seen` | **commits-kept** | 1 | 5 | yes |" in text
-    assert "| `nothing-kept` | no effect in 1 |  |  |  |" in text
+    says = "every guarantee held in 1 of 1; `replication_test`: valid; Jepsen: not asked"
+    assert f"- Unmutated, `c`: {says}\n" in text
+    assert "| planted | 2 | 1 | 1 | 1 of 1 |  | 1 | 1 | 1 | 1 | 1 | 1 |" in text
+    assert "| fix taken back | 0 | 0 | 0 |  |  | 0 | 0 | 0 | 0 | 0 | 0 |" in text
+    assert "| `seen` | **commits-kept** | 1 | 5 | **lost** |  |" in text
+    assert "| `nothing-kept` | no effect in 1 |  |  |  |  |" in text
+
+
+@pytest.mark.parametrize(
+    ("unmutated", "mutated", "row", "share"),
+    [
+        (VALID, invalid("unseen"), "**unseen**", "1 of 1"),
+        (VALID, VALID, "valid", "0 of 1"),
+        (invalid("duplicate"), invalid("duplicate"), "duplicate", "0 of 1"),
+        (invalid("duplicate"), invalid("duplicate", "unseen"), "duplicate, **unseen**", "1 of 1"),
+        (invalid("duplicate"), VALID, "valid", "0 of 1"),
+        (None, invalid("unseen"), "unseen", ""),
+        (unknown("no-writer-of"), invalid("unseen"), "unseen", ""),
+        (VALID, unknown("no-writer-of"), "not known: no-writer-of", ""),
+        (VALID, None, "", ""),
+    ],
+)
+def test_other_judge_finds_what_it_does_not_find_on_the_unmutated_release(
+    mutant: KafkaMutant,
+    unmutated: Judgement | None,
+    mutated: Judgement | None,
+    row: str,
+    share: str,
+) -> None:
+    sound = [finding(1, Detection.NOT_FOUND, jepsen=unmutated)]
+    found = summary([finding(1, Detection.NOT_FOUND, jepsen=mutated)], summary(sound))
+    text = page("c", {"c": sound}, {mutant.name: mutant}, {mutant.name: found})
+    assert f"| `nothing-kept` | not found in 1 |  |  |  | {row} |" in text
+    assert f"| planted | 1 | 1 | 0 |  | {share} | 0" in text
 
 
 def test_find_on_the_unmutated_release_makes_no_find_count(mutant: KafkaMutant) -> None:

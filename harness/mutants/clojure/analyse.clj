@@ -55,7 +55,9 @@
           errors  (:errors (kafka/analysis (h/history ops) options))
           allowed (kafka/allowed-error-types (assoc options :sub-via (set (map :f ops))))]
       (mapcat (fn [[class found]]
-                (let [effect (if (allowed class) :allowed :invalid)]
+                (let [effect (cond (= :cycle-search-timeout class) :unknown
+                                   (allowed class)                 :allowed
+                                   :else                           :invalid)]
                   (cond (= :unseen class)   (unseen effect found)
                         (sequential? found) (map (partial told class effect) found)
                         ; Elle's word that there is nothing to look for cycles in.
