@@ -74,7 +74,7 @@ class Error:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:
-    """What another judge than Ackproof's checkers says of a history.
+    """A judgement of a history by another judge than Ackproof's checkers.
 
     Attributes:
         valid: Whether it found nothing wrong (Jepsen's ``:valid?``); None if that is unknown.
