@@ -392,7 +392,7 @@ def test_page_counts_only_judged_mutants_by_time(mutant: KafkaMutant) -> None:
         (VALID, None, "", ""),
     ],
 )
-def test_other_judge_finds_what_it_does_not_find_on_the_unmutated_release(
+def test_error_of_another_judge_counts_unless_the_unmutated_release_has_it(
     mutant: KafkaMutant,
     unmutated: Judgement | None,
     mutated: Judgement | None,
