@@ -24,7 +24,7 @@ from ackproof.infra.api.interface import Capability
 from ackproof.infra.backends.kubernetes.cluster import IMAGE
 from ackproof.infra.node.nodes import LIMITS, OF_LINKS
 from ackproof.infra.systems.external.description import Action
-from ackproof.infra.systems.external.probes import SurveyedCluster
+from ackproof.infra.systems.external.probes import Right, SurveyedCluster
 from ackproof.nemesis import FAULTS
 from ackproof.nemesis.interface import Aim
 from ackproof.nemesis.targets.expressions import parse
@@ -711,6 +711,70 @@ def test_needed_rights_follow_from_workload_and_faults(
     page = (DOCS / "your-cluster.md").read_text(encoding="utf-8")
     table = page.partition("| resource | operations |")[2].partition("\n\n")[0]
     assert [one.words for one in found if one.words not in table] == []
+
+
+STRIMZI = DOCS.parent / "deploy" / "strimzi" / "ackproof.yaml"
+
+
+def of_strimzi(kind: str) -> dict:
+    documents = yaml.safe_load_all(STRIMZI.read_text(encoding="utf-8"))
+    (found,) = (one for one in documents if one["kind"] == kind)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("workload", "faults"),
+    [
+        ({}, external_cluster.FAULTS_WITH_RIGHTS),
+        (GROUPS, {"alter-min-isr", "create-topic", "elect-preferred"}),
+        ({"kind": "transactions"}, {"reassign", "grow-topic", "delete-records"}),
+    ],
+)
+def test_user_of_the_strimzi_example_has_every_right(tmp_path: Path, workload, faults) -> None:
+    entries = [
+        {"fault": fault, "target": "all" if FAULTS[fault].aim is Aim.PLACES else "topic(any)"}
+        for fault in sorted(faults)
+    ]
+    cells = {"enable.idempotence": True, "replication.factor": 2}
+    path = written(tmp_path, *entries, cells=cells, workload=workload, **voters())
+    campaign = check(path).campaign.resolved(seed=7)
+    rules = [
+        (one["resource"], operation)
+        for one in of_strimzi("KafkaUser")["spec"]["authorization"]["acls"]
+        for operation in one["operations"]
+    ]
+
+    def allows(resource: dict, operation: str, right: Right) -> bool:
+        of_kind = resource["type"].lower() == right.resource.replace(" ", "")
+        prefix = resource.get("patternType") == "prefix"
+        name = resource.get("name", "")
+        named = right.name.startswith(name) if prefix else right.name == name
+        return of_kind and named and operation == right.words
+
+    needed = external_cluster.needed_rights(campaign, runs_of(campaign)[0])
+    lacking = [one for one in needed if not any(allows(*rule, one) for rule in rules)]
+    assert lacking == []
+
+
+def test_pod_of_the_strimzi_example_mounts_the_files_of_its_campaign(tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text(of_strimzi("ConfigMap")["data"]["mine.yaml"], encoding="utf-8")
+    campaign = check(path).campaign
+    assert list(warnings(campaign)) == []
+    spec = campaign.cluster.external
+    assert spec is not None
+    assert spec.kubernetes is not None
+    pod = of_strimzi("Pod")["spec"]
+    mounts = {one["name"]: one["mountPath"] for one in pod["containers"][0]["volumeMounts"]}
+    files = {
+        f"{mounts[volume['name']]}/{item['path']}"
+        for volume in pod["volumes"]
+        for item in volume.get("secret", {}).get("items", ())
+    }
+    assert {value for name, value in spec.client.items() if name.endswith("location")} == files
+    account = of_strimzi("ServiceAccount")["metadata"]
+    assert account["name"] == pod["serviceAccountName"]
+    assert account["namespace"] == spec.kubernetes.namespace
 
 
 def test_every_order_to_an_external_cluster_has_its_rights() -> None:
