@@ -4,9 +4,11 @@ through the command line, and where the secrets are visible meanwhile and afterw
 import json
 import os
 import signal
+from contextlib import suppress
 
 import pyarrow.parquet as pq
 import pytest
+from confluent_kafka import KafkaException
 from confluent_kafka.admin import ResourceType
 
 from ackproof.infra.machine.waiting import wait_until
@@ -73,6 +75,14 @@ def test_run_without_the_right_to_read_the_metadata_log_is_refused(yours, on_you
     assert not (on_yours.directory / "results").exists()
 
 
+def has_coordinators(yours) -> bool:
+    """Ask about a group, which makes the coordinators' topic, and return whether it exists."""
+    with yours.admin() as admin, suppress(KafkaException):
+        admin.describe_consumer_groups(["any"])["any"].result(PATIENCE_S)
+        return "__consumer_offsets" in admin.list_topics(timeout=PATIENCE_S).topics
+    return False
+
+
 @pytest.mark.parametrize(
     ("operation", "resource", "reason"),
     [
@@ -85,6 +95,8 @@ def test_preflight_names_a_right_that_the_user_lacks(
 ) -> None:
     yours.allow_controllers(True)
     vary(on_yours, yours, *FAULTS)
+    # Before the first group, a preflight does not ask about groups: that would make this topic.
+    wait_until(lambda: has_coordinators(yours), PATIENCE_S, "the coordinators' topic")
     before = yours.topics()
     yours.allow(operation, resource, False)
     try:
