@@ -14,6 +14,8 @@ There is one op in each line, as EDN. The docstring of ``jepsen.tests.kafka`` de
   it gains and loses later are in the ``:rebalance-log`` of the next poll. Jepsen has no op for a
   reader that continues at another offset (``out-of-range``).
 - The final read is a consumer that comes last and assigns itself all partitions.
+- The last second of a crashed producer is not recorded. A record that was read, and that lies
+  behind its producer's last recorded send, counts as sent with an unknown outcome.
 
 ``:client`` is an addition with the name of the client. Commits, faults and the state of the cluster
 are left out. Everything is held in memory.
@@ -89,13 +91,19 @@ def ops(
     assignments: pa.Table,
     log: pa.Table,
     polled_at_once: int = POLLED_AT_ONCE,
+    crashed: Collection[str] = (),
 ) -> Iterator[Op]:
     """Yield the ops in the order of time. The tables are those of :func:`history.reader.read`.
+
+    ``crashed`` names the cells of which a fault crashed a producer. The sends of its last second
+    are not recorded. A record of such a send counts as sent, if it was read.
 
     Yields: An ``invoke`` for each op, and at most one completion.
     """
     processes = count()
     by_producer = _grouped(sends, "cell", "producer")
+    for row in _unrecorded(by_producer, (polls, log), crashed):
+        by_producer[row["cell"], row["producer"]].append(row)
     shown, had = _grouped(polls, "client"), _grouped(assignments, "client")
     streams: list[Iterable[Op]] = [
         _sent(f"{cell}/{producer}", rows, processes)
@@ -167,6 +175,33 @@ def _grouped(table: pa.Table, *columns: str) -> dict[tuple[Any, ...], list[Row]]
     for row in table.to_pylist():
         found[tuple(row[name] for name in columns)].append(row)
     return found
+
+
+def _unrecorded(
+    by_producer: Mapping[tuple[Any, ...], Sequence[Row]],
+    reads: Iterable[pa.Table],
+    crashed: Collection[str],
+) -> list[Row]:
+    """Return an ``invoke`` for each record that was read in a cell with a crashed producer and lies
+    behind the last recorded send of its producer to the partition."""
+    last: dict[tuple[Any, ...], Row] = {}
+    for (cell, _), rows in by_producer.items():
+        for row in rows if cell in crashed else ():
+            place = _place(row)
+            if place not in last or row["sequence"] > last[place]["sequence"]:
+                last[place] = row
+    found: dict[Name, Row] = {}
+    for table in reads if last else ():
+        for read in table.to_pylist():
+            before = last.get(_place(read))
+            if before is not None and read["sequence"] > before["sequence"]:
+                sent = {"type": SendType.INVOKE, "sequence": read["sequence"]}
+                found[_named(read)] = {**before, **sent, "offset": None, "error": None}
+    return list(found.values())
+
+
+def _place(row: Row) -> tuple[Any, ...]:
+    return row["cell"], row["producer"], row["topic"], row["partition"]
 
 
 def _sent(client: str, rows: Sequence[Row], numbers: Iterator[int]) -> Iterator[Op]:
@@ -286,24 +321,31 @@ def recorded(
     ``topics``: those whose records are of interest; None: all. Raises DamagedFiles if a file of the
     history is missing or damaged: a checker would find nothing wrong with what it does not see.
     """
-    if absent := dict.fromkeys(_absent(directory, run)):
+    crashed = {
+        row["client"]
+        for row in reader.read(directory, "clients").to_pylist()
+        if row["fault_id"] is not None
+    }
+    if absent := dict.fromkeys(_absent(directory, run, crashed)):
         raise DamagedFiles({directory / name: "is missing" for name in absent})
     tables = {name: reader.read(directory, name) for name in TABLES}
     if topics is not None:
         those = pc.is_in(pc.field("topic"), pa.array(sorted(topics), pa.string()))
         tables = {name: table.filter(those) for name, table in tables.items()}
-    yield from ops(**tables)
+    cells = {one.cell for one in run.writers if one.table == "sends" and one.client in crashed}
+    yield from ops(**tables, crashed={cell for cell in cells if cell is not None})
 
 
-def _absent(directory: Path, run: PlannedRun) -> Iterator[str]:
-    """Yield the missing files of writers that wrote rows, or never reported their number."""
+def _absent(directory: Path, run: PlannedRun, crashed: Collection[str]) -> Iterator[str]:
+    """Yield the missing files of writers that wrote rows, or never reported their number. A client
+    that a fault crashed did not report it."""
     empty = {
         (row["table"], row["writer"], row["topic"], row["partition"])
         for row in reader.read(directory, "closings").to_pylist()
         if row["rows"] == 0
     }
     for writer in run.writers:
-        if writer.instead_of is not None:
+        if writer.instead_of is not None or writer.client in crashed:
             continue
         stems = reader.by_stem(directory, writer.table)
         for partition in writer.partitions or (None,):

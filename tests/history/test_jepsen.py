@@ -3,11 +3,16 @@
 from collections import Counter
 from collections.abc import Iterable
 from itertools import pairwise
+from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ackproof.history.jepsen import FINAL_READ, Op, edn, value_of
+from ackproof.history import manifest
+from ackproof.history.errors import DamagedFiles
+from ackproof.history.jepsen import FINAL_READ, Op, edn, recorded, value_of
+from ackproof.testing.histories import MEMBER, PRODUCER, READER, TOPIC, History, sound_history
 from tests.support.builders.consumer_histories import World, sound
 from tests.support.builders.consumers import MadeConsumer, seen
 from tests.support.builders.consumers import given as assigned
@@ -177,3 +182,48 @@ def test_lines_are_jepsens() -> None:
         "{:type :ok, :process 2, :time 9, :f :poll, "
         ':value [[:poll {"t-0" [[5 "c/0/0"] [6 nil]]}]], :client "final-read"}',
     ]
+
+
+def recorded_ops(history: History, tmp_path: Path) -> list[Op]:
+    directory = history.write(tmp_path)
+    (run,) = manifest.read(tmp_path).runs
+    return list(recorded(directory, run))
+
+
+def test_record_of_a_crashed_producer_is_sent_with_unknown_outcome(tmp_path: Path) -> None:
+    history = sound_history()
+    history.crash(PRODUCER)
+    ops = recorded_ops(history, tmp_path)
+    sent = {op.sent[1][1]: op.type for op in ops if op.sent is not None}
+    read = {pair[1] for op in ops for pairs in (op.polled or {}).values() for pair in pairs}
+    outcomes = Counter(sent[one] for one in read)
+    assert outcomes.keys() == {"ok", "info"}
+    assert outcomes["info"] == len(read) - outcomes["ok"] < len(read) / 2
+
+
+def test_record_of_another_producer_has_no_send(tmp_path: Path) -> None:
+    history = sound_history()
+    history.rows("log", 0)[5]["sequence"] = 4_000
+    ops = recorded_ops(history, tmp_path)
+    assert all(op.sent is None or not str(op.sent[1][1]).endswith("/4000") for op in ops)
+
+
+def test_files_of_a_crashed_member_may_be_absent(tmp_path: Path) -> None:
+    history = sound_history()
+    history.crash(MEMBER)
+    directory = history.write(tmp_path)
+    (run,) = manifest.read(tmp_path).runs
+    for file in directory.glob(f"polls.*.0.{MEMBER}.*"):
+        file.unlink()
+    assert any(op.client == MEMBER for op in recorded(directory, run))
+    for file in directory.glob(f"polls.*.0.{READER}.*"):
+        file.unlink()
+    with pytest.raises(DamagedFiles, match=READER):
+        list(recorded(directory, run))
+
+
+def test_ops_are_those_of_the_topics_asked_for(tmp_path: Path) -> None:
+    directory = sound_history().write(tmp_path)
+    (run,) = manifest.read(tmp_path).runs
+    assert {op.client for op in recorded(directory, run, {"other"})} == {FINAL_READ}
+    assert list(recorded(directory, run, {TOPIC})) == list(recorded(directory, run))

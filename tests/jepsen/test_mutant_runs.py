@@ -12,7 +12,7 @@ from ackproof.harness.mutants.runs import MutantRuns, ask_jepsen
 from ackproof.harness.report import verdict
 from ackproof.harness.report.document import VerdictDocument
 from ackproof.harness.subprocesses import ChildProcesses
-from ackproof.testing.histories import CELL, SETTINGS, TOPIC, History, sound_history
+from ackproof.testing.histories import CELL, PRODUCER, SETTINGS, TOPIC, History, sound_history
 from tests.support.builders.results import cell_result, of_cells
 
 pytestmark = pytest.mark.jepsen
@@ -38,6 +38,11 @@ def invent(history: History) -> None:
     history.rows("log", 0)[5]["sequence"] = 4_000
 
 
+def crash(history: History) -> None:
+    """Crash the producer: the sends of its last second are not recorded."""
+    history.crash(PRODUCER)
+
+
 def duplicate(history: History) -> None:
     """Append a record of the log once more at its end."""
     rows = history.rows("log", 0)
@@ -49,6 +54,7 @@ def duplicate(history: History) -> None:
     ("change", "valid", "reason"),
     [
         (lambda _: None, True, None),
+        (crash, True, None),
         (lose, False, "lost-write"),
         (duplicate, False, "duplicate"),
         (invent, None, "no-writer-of"),
