@@ -48,10 +48,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.fixture
 def eyes() -> Iterator[browser.Eyes]:
     """Looks at pages in Chromium."""
-    path = browser.program()
-    if path is None:
-        pytest.skip("there is no Chromium; on Debian: apt-get install chromium")
-    with browser.eyes(path) as looking:
+    with browser.eyes() as looking:
         yield looking
 
 

@@ -29,20 +29,9 @@ from tests.support.builders.histories import (
     write_campaign,
 )
 from tests.support.builders.results import cell_result
-from tests.support.processes import browser
 from tests.support.processes.browser import A4, DESKTOP, HEIGHT, PHONE, WIDER, Eyes, Scheme
 
 MOMENTS = (5, 5.2, 15, 25, 40, 55)
-
-
-@pytest.fixture(scope="module")
-def eyes() -> Iterator[Eyes]:
-    """Look with one browser for all tests, which starts as slowly as all of them together run."""
-    path = browser.program()
-    if path is None:
-        pytest.skip("there is no Chromium; on Debian: apt-get install chromium")
-    with browser.eyes(path) as looking:
-        yield looking
 
 
 @pytest.fixture(scope="module")

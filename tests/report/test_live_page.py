@@ -25,15 +25,6 @@ MARKUP = "</script><b id=planted>planted</b><!--"
 
 
 @pytest.fixture(scope="module")
-def eyes() -> Iterator[Eyes]:
-    path = browser.program()
-    if path is None:
-        pytest.skip("there is no Chromium; on Debian: apt-get install chromium")
-    with browser.eyes(path) as looking:
-        yield looking
-
-
-@pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Write the files of a run in its faults: one fault is open, and one is healed."""
     made = sound_history(records=300)
