@@ -155,7 +155,7 @@ class _Told:
             self._program = RunningProgram(command(name, node))
         except ProgramFailed as error:
             raise NotConforming(str(error)) from error
-        self._program.tell(greeting(topic, properties))
+        self._program.tell(greeting([topic], properties))
 
     def __enter__(self) -> "_Told":
         try:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import cycle
+from typing import NamedTuple
 
 from ackproof.history.cell import LIBRDKAFKA, SYNC, Cell, Value
 from ackproof.history.manifest import PlannedWriter
@@ -50,19 +51,20 @@ class Produce:
         of_clients = [
             PlannedWriter(
                 table=table,
-                writer=client,
+                writer=writer,
                 node=node,
-                cell=cell.name,
+                cell=about.name,
                 client=client,
                 instead_of=before,
-                partitions=cell.topic_partitions if table in PARTITIONED else (),
+                partitions=about.topic_partitions if table in PARTITIONED else (),
             )
             for cell, load in loads
-            for (tables, names), node in zip(
-                _lines(cell, load, replacements), cycle(nodes), strict=False
+            for line, node in zip(_lines(cell, load, replacements), cycle(nodes), strict=False)
+            for about, writers in line.writers
+            for before, client, writer in zip(
+                (None, *line.names), line.names, writers, strict=False
             )
-            for before, client in zip((None, *names), names, strict=False)
-            for table in tables
+            for table in line.tables
         ]
         partitions = tuple(partition for cell, _ in loads for partition in cell.topic_partitions)
         first = nodes[0]
@@ -169,6 +171,10 @@ class _Clients:
             "record_bytes_max": self.load.record_bytes_max,
             "keys": self.load.keys,
             "producer_config": producer_config(self.cell),
+            "further": [
+                {"cell": one.name, "topic": one.topic, "partitions": one.partitions}
+                for one in self.load.shared_with
+            ],
         }
         if (library := self.cell.client) == LIBRDKAFKA:
             return self._client(
@@ -272,33 +278,47 @@ def group_id(cell: Cell, group: Group | ShareGroup) -> str:
     return f"{cell.topic}-{group.name}"
 
 
-def _lines(
-    cell: Cell, load: Load, replacements: Mapping[ClientRole, int]
-) -> Iterator[tuple[Sequence[str], Sequence[str]]]:
-    """Yield the tables of each client of a cell, with its name and those of its replacements.
+class _Line(NamedTuple):
+    """A client and its replacements.
 
-    They come in the order in which the clients are made.
+    Attributes:
+        tables: The tables that they write.
+        names: The names of the client and of its replacements.
+        writers: The cells that they write about, each with their names as writers of its tables.
     """
 
-    def line(role: ClientRole, number: int, many: int, name: Callable[[int], str]) -> Sequence[str]:
-        return [name(one) for one in _numbers(number, many, replacements.get(role, 0))]
+    tables: Sequence[str]
+    names: Sequence[str]
+    writers: Sequence[tuple[Cell, Sequence[str]]]
+
+
+def _lines(cell: Cell, load: Load, replacements: Mapping[ClientRole, int]) -> Iterator[_Line]:
+    """Yield the clients of a cell in the order in which they are made."""
+
+    def consumer(number: int, many: int, name: Callable[[int], str], *tables: str) -> _Line:
+        numbers = _numbers(number, many, replacements.get(ClientRole.CONSUMER, 0))
+        names = list(map(name, numbers))
+        return _Line(tables, names, [(cell, names)])
 
     for number in range(load.producers):
-        of_producers = partial(producer_of, cell.topic)
-        yield ("sends",), line(ClientRole.PRODUCER, number, load.producers, of_producers)
+        numbers = _numbers(number, load.producers, replacements.get(ClientRole.PRODUCER, 0))
+        writers = [
+            (about, [producer_of(about.topic, one) for one in numbers])
+            for about in (cell, *load.shared_with)
+        ]
+        yield _Line(("sends",), writers[0][1], writers)
     for number in range(load.readers):
         of_readers = partial(reader_of, cell.topic)
-        yield ("polls", "assignments"), line(ClientRole.CONSUMER, number, load.readers, of_readers)
+        yield consumer(number, load.readers, of_readers, "polls", "assignments")
     for group in load.groups:
+        of_members = partial(member_of, group_id(cell, group))
         for number in range(group.members):
-            of_members = partial(member_of, group_id(cell, group))
-            names = line(ClientRole.CONSUMER, number, group.members, of_members)
-            yield ("polls", "assignments", "commits"), names
+            tables = ("polls", "assignments", "commits")
+            yield consumer(number, group.members, of_members, *tables)
     for share_group in load.share_groups:
+        of_members = partial(member_of, group_id(cell, share_group))
         for number in range(share_group.members):
-            of_members = partial(member_of, group_id(cell, share_group))
-            names = line(ClientRole.CONSUMER, number, share_group.members, of_members)
-            yield ("deliveries",), names
+            yield consumer(number, share_group.members, of_members, "deliveries")
 
 
 def _numbers(number: int, many: int, replacements: int) -> Sequence[int]:

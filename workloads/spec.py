@@ -53,8 +53,16 @@ class _Specification(BaseModel):
     )
 
 
+class FurtherTopic(_Specification):
+    """A further cell whose topic a producer sends to; as in :class:`history.cell.Cell`."""
+
+    cell: str = Field(min_length=1)
+    topic: str = Field(min_length=1)
+    partitions: int = Field(ge=1)
+
+
 class ProducerSpec(_Specification):
-    """The specification of one producer of one cell.
+    """The specification of one producer: of one cell, or of several that share it.
 
     Attributes:
         cell, topic, partitions, acks: As in :class:`history.cell.Cell`.
@@ -67,6 +75,7 @@ class ProducerSpec(_Specification):
         keys: How many keys its records have, at least one a partition, which take turns; None for
             records without.
         producer_config: Further librdkafka properties, over the defaults.
+        further: The other cells that share it. It sends as much to each of them.
         history: The directory of the tables.
         progress: The file that is rewritten once a second.
     """
@@ -84,8 +93,15 @@ class ProducerSpec(_Specification):
     keys: int | None = Field(default=None, ge=1)
     bootstrap_servers: str = Field(min_length=1)
     producer_config: Config = Field(default_factory=dict)
+    further: tuple[FurtherTopic, ...] = ()
     history: Path
     progress: Path
+
+    @property
+    def of_each_topic(self) -> Sequence["ProducerSpec"]:
+        """What it does for each of its cells, as the specification of a producer of that cell."""
+        alone = self.model_copy(update={"further": ()})
+        return [alone, *(alone.model_copy(update=dict(one)) for one in self.further)]
 
     @property
     def client(self) -> str:

@@ -56,10 +56,10 @@ def producer(specification: Path, records: int) -> Mapping[str, float]:
     """Run a campaign's producer."""
     ready_for_full_speed()
     spec = load(ProducerSpec, specification)
-    with recording(spec) as (recorder, keep):
-        client = CellProducer(spec, recorder)
+    with recording(spec) as (recorders, keep):
+        client = CellProducer(spec, recorders)
         watch = Stopwatch(records)
-        client.run(lambda: watch.done(recorder.figures()["acked"]), keep)
+        client.run(lambda: watch.done(recorders[0].figures()["acked"]), keep)
     client.close()
     return watch.figures
 

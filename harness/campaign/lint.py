@@ -56,6 +56,7 @@ def warnings(campaign: Campaign) -> Iterator[Problem]:
             *_even_quorums(campaign.cluster),
             *_unreachable_evidence(campaign, draft),
             *_unmeasurable_thresholds(campaign),
+            *_unshared_producers(campaign),
             *of_faults,
             *_lone_elections(campaign, draft),
         ]
@@ -74,6 +75,19 @@ def _even_quorums(cluster: ClusterSweep) -> Iterator[Problem]:
                 f"majority of {number} is {number // 2 + 1}: use an odd number"
             ),
         )
+
+
+def _unshared_producers(campaign: Campaign) -> Iterator[Problem]:
+    """Yield a warning if no two cells of a run can share producers."""
+    cells, spec = expand(campaign.cells), campaign.workload
+    if not spec.producers_shared:
+        return
+    if campaign.cells.alone:
+        reason = "has no effect: with cells.alone each cell has a run of its own"
+        yield Problem(field="workload.producers.shared", reason=reason)
+    elif not spec.shared_producers(cells):
+        reason = "has no effect: no two cells have the same settings of producers, without sync"
+        yield Problem(field="workload.producers.shared", reason=reason)
 
 
 def _unreachable_evidence(campaign: Campaign, draft: Draft) -> Iterator[Problem]:

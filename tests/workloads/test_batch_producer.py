@@ -42,19 +42,17 @@ class Told:
         self.statistics: list[str] = []
         said = {name.replace("_", "."): value for name, value in properties.items()}
         self.client = BatchProducer(
-            TOPIC,
             {"bootstrap.servers": servers, "linger.ms": 5, **said},
-            encoder,
-            keys,
             self.reports.append,
             self.statistics.append,
         )
+        self.sender = self.client.sender(TOPIC, encoder, keys)
 
     def send(self, first: int, many: int, among: int = PARTITIONS) -> dict[int, int]:
         """Send sequence numbers, to the partitions in turn, or of so many keys. Return those that
         are refused, with their codes."""
         sequences = np.arange(first, first + many)
-        return dict(self.client.produce(sequences, sequences % among))
+        return dict(self.sender.produce(sequences, sequences % among))
 
     def outcomes(self) -> dict[int, tuple[int, int]]:
         """Offsets and codes by sequence number."""
@@ -183,7 +181,7 @@ def test_record_for_a_missing_partition_takes_no_queue_room(producer) -> None:
     told.hear_of(PARTITIONS)
     for first in range(1_000, 1_200, 10):
         sequences = np.arange(first, first + 10)
-        refused = told.client.produce(sequences, np.full(10, PARTITIONS))
+        refused = told.sender.produce(sequences, np.full(10, PARTITIONS))
         assert refused == dict.fromkeys(sequences.tolist(), KafkaError._UNKNOWN_PARTITION)
     assert told.send(10, 50) == {}
     told.hear_of(PARTITIONS + 50)

@@ -63,10 +63,12 @@ def wait_until_acked(producer, more: int) -> None:
     wait_until(reached, PATIENCE_S, f"{more} more acks")
 
 
-def outcomes(directory: Path) -> dict[int, dict]:
+def outcomes(directory: Path, cell: str | None = None) -> dict[int, dict]:
+    """Return the outcome of each record of a cell; of the only one, if it is not named."""
     rows = defaultdict(list)
     for row in read(directory, "sends").to_pylist():
-        rows[row["sequence"]].append(row)
+        if cell in (None, row["cell"]):
+            rows[row["sequence"]].append(row)
     assert all(len(events) == 2 for events in rows.values())
     return {number: outcome for number, (_, outcome) in rows.items()}
 
@@ -105,6 +107,27 @@ def test_acknowledged_records_of_a_library_are_in_the_log(
             assert logs[row["partition"]][row["offset"]] == encode(number)
     if acks != "0":
         assert sum(map(len, logs)) == len(recorded)
+
+
+@pytest.mark.parametrize("library", ["aiokafka", *BUILT])
+def test_shared_producer_of_a_library_sends_to_the_topic_of_each_cell(
+    produce, cluster: Cluster, library: str
+) -> None:
+    partitions = {f"{library}-shared": PARTITIONS, f"{library}-too": 1}
+    topic, too = partitions
+    create_topic(cluster, too, 1)
+    producer = produce(
+        library, topic, further=[{"cell": too, "topic": too, "partitions": partitions[too]}]
+    )
+    wait_until_acked(producer, 200)
+    assert producer.terminate() == 0, producer.log()
+    for cell, many in partitions.items():
+        recorded = outcomes(producer.history, cell)
+        encode = Encoder(cell, 0, 100).encode
+        logs = [read_all(cluster, cell, partition) for partition in range(many)]
+        assert sum(map(len, logs)) == len(recorded) > 0
+        for number, row in recorded.items():
+            assert logs[row["partition"]][row["offset"]] == encode(number)
 
 
 @pytest.mark.parametrize("library", ["aiokafka", *BUILT])

@@ -52,11 +52,11 @@ def produce(mock_cluster, client) -> Callable:
 
 @pytest.fixture
 def final_read(mock_cluster, client) -> Callable:
-    def start(partitions: int = PARTITIONS, deadline_s: float = 100):
+    def start(partitions: int = PARTITIONS, deadline_s: float = 100, further: list = ()):
         return client(
             "ackproof.workloads.reading_back.final_read",
             {
-                "topics": [{"topic": TOPIC, "partitions": partitions}],
+                "topics": [{"topic": TOPIC, "partitions": partitions}, *further],
                 "bootstrap_servers": mock_cluster.bootstrap_servers,
                 "deadline_s": deadline_s,
             },
@@ -117,6 +117,31 @@ def test_every_send_is_resolved_and_every_ack_is_read_back(produce, final_read, 
     assert [row["partition"] for row in reads] == list(range(PARTITIONS))
     assert all(row["complete"] and row["error"] is None for row in reads)
     assert reader.figures()["records"] == reader.figures()["records_total"] == len(log)
+
+
+def test_producer_that_cells_share_sends_to_the_topic_of_each(
+    produce, final_read, mock_cluster
+) -> None:
+    mock_cluster.create("another", 1)
+    producer = produce(further=[{"cell": "cell.two", "topic": "another", "partitions": 1}])
+    wait_for(producer, lambda: producer.figures()["acked"] >= 1000)
+    assert producer.terminate() == 0, producer.log()
+    recorded = sends(producer.history)
+    assert outcomes(producer.history) == {("ok", None): len(recorded)}
+    assert producer.figures()["acked"] == producer.figures()["sent"] == len(recorded)
+    reader = final_read(further=[{"topic": "another", "partitions": 1}])
+    assert reader.wait() == 0, reader.log()
+    topics = {"cell.one": TOPIC, "cell.two": "another"}
+    acked = {
+        (topics[key[0]], r[1]["partition"], r[1]["offset"]): key for key, r in recorded.items()
+    }
+    log = read(reader.history, "log").to_pylist()
+    assert {
+        (r["topic"], r["partition"], r["offset"]): tuple(r[n] for n in KEY) for r in log
+    } == acked
+    for cell in topics:
+        numbers = [key[2] for key in recorded if key[0] == cell]
+        assert sorted(numbers) == [*range(len(numbers))] != []
 
 
 def test_flat_out_ends_at_its_records_and_has_no_schedule(produce) -> None:

@@ -105,6 +105,30 @@ def test_program_receives_cluster_topic_and_properties(produce) -> None:
     }
 
 
+def test_producer_that_cells_share_records_each_of_them(produce) -> None:
+    further = [
+        {"cell": "cell.two", "topic": "cell.two", "partitions": 1},
+        {"cell": "cell.three", "topic": "cell.three", "partitions": 2},
+    ]
+    producer = produce("correct", further=further)
+    wait_for(producer, lambda: producer.figures()["acked"] >= 1000)
+    assert producer.terminate() == 0, producer.log()
+    rows = read(producer.history, "sends").to_pylist()
+    acks = [row for row in rows if row["type"] == "ok"]
+    assert len(acks) == producer.figures()["acked"] == producer.figures()["sent"]
+    for cell, partitions in (("cell.one", PARTITIONS), ("cell.two", 1), ("cell.three", 2)):
+        own = [row for row in acks if row["cell"] == cell]
+        assert sorted(row["sequence"] for row in own) == [*range(len(own))] != []
+        for partition in range(partitions):
+            # The program counts the offsets of each partition of each topic.
+            offsets = {r["sequence"]: r["offset"] for r in own if r["partition"] == partition}
+            assert [offsets[sequence] for sequence in sorted(offsets)] == [*range(len(offsets))]
+        names = [path.name for path in files(producer.history, "sends")]
+        assert sum(f"producer-{cell}-0" in name for name in names) == partitions
+    told = [line for line in producer.log().splitlines() if line.startswith("told: topic")]
+    assert told == [f"told: topic cell.{name}" for name in ("one", "two", "three")]
+
+
 def test_without_acks_the_clients_word_has_no_offset(produce) -> None:
     producer = produce("correct", acks="0")
     wait_for(producer, lambda: producer.figures()["acked"] > 0)

@@ -24,7 +24,7 @@ ONE_LINE = st.text(st.characters(exclude_characters="\n", exclude_categories=["C
 def test_program_logs_in_with_the_user_and_password_that_were_given(user, password) -> None:
     login = {"sasl.username": user, "sasl.password": password}
     told = program_security("aiokafka", {**SCRAM, **login})
-    lines = greeting("t", told).split(b"\n")
+    lines = greeting(["t"], told).split(b"\n")
     heard = [decode_command(line) for line in lines if line]
     properties = {one.name: one.value for one in heard if isinstance(one, Property)}
     assert security_parameters(properties) == {
@@ -142,7 +142,7 @@ def test_secrets_reach_a_program_by_its_input_alone(monkeypatch: pytest.MonkeyPa
         '{"security.protocol": "sasl_ssl", "sasl.mechanism": "PLAIN", '
         '"sasl.username": "u", "sasl.password": "hunter2"}',
     )
-    assert b'password="hunter2"' in greeting("t", {}, "java")
+    assert b'password="hunter2"' in greeting(["t"], {}, "java")
     program = RunningProgram(["/bin/sh", "-c", f'test -z "${CONNECTION}" && echo ready'])
     try:
         assert [type(one).__name__ for one in program.hear(30)] == ["Ready"]
@@ -157,5 +157,5 @@ def test_secret_that_no_line_can_hold_is_not_shown(monkeypatch: pytest.MonkeyPat
         '"sasl.password": "hunter\\n2"}',
     )
     with pytest.raises(SpecificationError) as refusal:
-        greeting("t", {}, "java")
+        greeting(["t"], {}, "java")
     assert "hunter" not in str(refusal.value)

@@ -80,7 +80,7 @@ class AiokafkaProgram:
         self._parameters: dict[str, Any] = {}
         self._security: dict[str, str] = {}
         self._producer: AIOKafkaProducer | None = None
-        self._queues: dict[int, asyncio.Queue[Send]] = {}
+        self._queues: dict[tuple[str, int], asyncio.Queue[Send]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._pending = 0
         self._all_reported = asyncio.Event()
@@ -104,7 +104,7 @@ class AiokafkaProgram:
     async def _obey(self, line: bytes) -> None:
         match decode_command(line):
             case Send() as send:
-                self._queue(send.partition).put_nowait(send)
+                self._queue(send).put_nowait(send)
                 self._pending += 1
             case Flush():
                 self._start(self._flush())
@@ -144,11 +144,12 @@ class AiokafkaProgram:
         self._producer = producer
         self._say(Ready())
 
-    def _queue(self, partition: int) -> "asyncio.Queue[Send]":
-        if partition not in self._queues:
-            self._queues[partition] = asyncio.Queue()
-            self._start(self._send_in_turn(self._queues[partition]))
-        return self._queues[partition]
+    def _queue(self, send: Send) -> "asyncio.Queue[Send]":
+        place = (send.topic, send.partition)
+        if place not in self._queues:
+            self._queues[place] = asyncio.Queue()
+            self._start(self._send_in_turn(self._queues[place]))
+        return self._queues[place]
 
     def _start(self, work: Any) -> None:
         task = asyncio.get_running_loop().create_task(work)
@@ -168,7 +169,7 @@ class AiokafkaProgram:
             send = await queue.get()
             try:
                 report = await self._producer.send(
-                    self._topic, send.value, partition=send.partition
+                    send.topic or self._topic, send.value, partition=send.partition
                 )
             except KafkaError as error:
                 self._report(Refused(send.number, type(error).__name__))

@@ -85,7 +85,7 @@ class ForeignMember:
         self._settled = False
         self._look_due = time.monotonic()
         self._said: deque[Saying] = deque()
-        first = greeting(spec.topic, _properties(spec), spec.library, Subscribe())
+        first = greeting([spec.topic], _properties(spec), spec.library, Subscribe())
         self._program = RunningProgram(spec.program)
         self._program.tell(first)
 

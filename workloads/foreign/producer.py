@@ -1,4 +1,4 @@
-"""The producer of one cell whose client is a program under test.
+"""The producer of one cell, or of several, whose client is a program under test.
 
 ``python -m ackproof.workloads.foreign.producer SPEC.json``
 
@@ -19,11 +19,10 @@ one that it was never given. Records without an outcome are then ``info``.
 
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import repeat
 from pathlib import Path
-
-import numpy as np
-from numpy.typing import NDArray
 
 from ackproof.history.names import SendType
 from ackproof.workloads.foreign.program import READY_S, ProgramFailed, RunningProgram, greeting
@@ -46,7 +45,7 @@ from ackproof.workloads.outcomes import TIMED_OUT, of_program_refusal
 from ackproof.workloads.process import main
 from ackproof.workloads.producing.pacing import ProducerTurns
 from ackproof.workloads.producing.recorder import Keep, SendRecorder, encoder, recording
-from ackproof.workloads.spec import ForeignProducerSpec, load
+from ackproof.workloads.spec import ForeignProducerSpec, ProducerSpec, load
 
 WAITING_MAX = 100_000
 """The most records without an outcome: librdkafka's ``queue.buffering.max.messages``."""
@@ -58,22 +57,46 @@ _WAIT_S_MIN = 0.002
 _WAIT_S_MAX = 0.1
 
 
+@dataclass(slots=True)
+class _Sends:
+    """What a producer sends to one of its topics.
+
+    Attributes:
+        topic: Its name for the program; empty if there is only one.
+        values: Returns the values of records by their sequence numbers.
+        turns: What is due; None before the first is sent.
+    """
+
+    spec: ProducerSpec
+    topic: str
+    recorder: SendRecorder
+    values: Callable[[Iterable[int]], Iterable[bytes]]
+    turns: ProducerTurns | None = None
+
+
 class ForeignProducer:
     """A producer that lets a program send, and records, until it is told to stop.
+
+    The program numbers the records of all topics in one row: of ``n`` topics, record ``s`` of topic
+    ``k`` has number ``s * n + k``.
 
     The constructor raises SpecificationError for what the protocol cannot say, and ProgramFailed
     where the program cannot be started.
     """
 
-    def __init__(self, spec: ForeignProducerSpec, recorder: SendRecorder, keep: Keep) -> None:
-        self._spec = spec
+    def __init__(
+        self, spec: ForeignProducerSpec, recorders: Sequence[SendRecorder], keep: Keep
+    ) -> None:
         self._library = spec.library
         self._acknowledged = spec.acks != "0"
-        self._values = encoder(spec).encode_all
-        self._recorder = recorder
         self._keep = keep
         self._flush_s = delivery_timeout_ms(spec.producer_config) / 1000
         self._ready = self._flushed = False
+        each = spec.of_each_topic
+        self._sends = [
+            _Sends(one, one.topic if len(each) > 1 else "", recorder, encoder(one).encode_all)
+            for one, recorder in zip(each, recorders, strict=True)
+        ]
         first = _greeting(spec)
         self._program = RunningProgram(spec.program)
         self._program.tell(first)
@@ -90,7 +113,7 @@ class ForeignProducer:
                 self._finish()
                 self._program.end()
         finally:
-            self._recorder.abandon(ENDED)
+            self._abandon(ENDED)
             self._program.kill()
 
     def _await_ready(self, stopping: Callable[[], bool]) -> None:
@@ -101,27 +124,40 @@ class ForeignProducer:
             self._hear(_WAIT_S_MAX)
 
     def _send_all(self, stopping: Callable[[], bool]) -> None:
-        share = max(1, WAITING_MAX // self._spec.partitions)
-        turns = ProducerTurns(
-            self._spec, self._recorder, share, time.monotonic, lambda: self._program.busy
-        )
+        share = max(1, WAITING_MAX // sum(one.spec.partitions for one in self._sends))
+        for one in self._sends:
+            one.turns = ProducerTurns(
+                one.spec, one.recorder, share, time.monotonic, lambda: self._program.busy
+            )
         while not stopping():
-            if lines := self._lines(*turns.take()):
+            if lines := b"".join(map(self._lines, range(len(self._sends)))):
                 self._program.tell(lines)
-            self._hear(min(max(turns.seconds_to_next(), _WAIT_S_MIN), _WAIT_S_MAX))
+            wait = min(one.turns.seconds_to_next() for one in self._sends if one.turns)
+            self._hear(min(max(wait, _WAIT_S_MIN), _WAIT_S_MAX))
 
-    def _lines(self, partitions: NDArray[np.int64], late_s: NDArray[np.float64] | None) -> bytes:
-        sequences = self._recorder.invoke(partitions, late_s)
-        return b"".join(map(send_line, sequences, partitions.tolist(), self._values(sequences)))
+    def _lines(self, place: int) -> bytes:
+        """Return the lines of the records that are due of the topic at that place."""
+        one, many = self._sends[place], len(self._sends)
+        assert one.turns is not None
+        partitions, late_s = one.turns.take()
+        sequences = one.recorder.invoke(partitions, late_s)
+        numbers = (sequence * many + place for sequence in sequences)
+        values = one.values(sequences)
+        return b"".join(map(send_line, numbers, partitions.tolist(), values, repeat(one.topic)))
 
     def _finish(self) -> None:
         self._program.tell(encode_command(Flush()))
         deadline = time.monotonic() + self._flush_s
         while not self._flushed and time.monotonic() < deadline:
             self._hear(_WAIT_S_MAX)
-        if self._flushed and (left := self._recorder.unresolved):
+        left = sum(one.recorder.unresolved for one in self._sends)
+        if self._flushed and left:
             raise ProgramFailed(f"the program has flushed without a report of {left} records")
-        self._recorder.abandon(TIMED_OUT)
+        self._abandon(TIMED_OUT)
+
+    def _abandon(self, error: str) -> None:
+        for one in self._sends:
+            one.recorder.abandon(error)
 
     def _hear(self, seconds: float) -> None:
         for saying in self._program.hear(seconds):
@@ -148,11 +184,13 @@ class ForeignProducer:
     def _resolve(
         self, number: int, outcome: SendType, offset: int | None, error: str | None
     ) -> None:
-        if not self._recorder.is_waiting(number):
+        sequence, place = divmod(number, len(self._sends))
+        recorder = self._sends[place].recorder
+        if not recorder.is_waiting(sequence):
             raise ProgramFailed(
                 f"the program reported record {number}, which has no pending outcome"
             )
-        self._recorder.resolve(number, outcome, offset=offset, error=error)
+        recorder.resolve(sequence, outcome, offset=offset, error=error)
 
 
 def _greeting(spec: ForeignProducerSpec) -> bytes:
@@ -162,14 +200,15 @@ def _greeting(spec: ForeignProducerSpec) -> bytes:
         "acks": spec.acks,
         **producer_properties(spec.library, spec.producer_config),
     }
-    return greeting(spec.topic, properties, spec.library)
+    topics = [one.topic for one in spec.of_each_topic]
+    return greeting(topics, properties, spec.library)
 
 
 def run(specification: Path, stopping: Callable[[], bool]) -> None:
     """Produce as the specification file says, until ``stopping``."""
     spec = load(ForeignProducerSpec, specification)
-    with recording(spec) as (recorder, keep):
-        ForeignProducer(spec, recorder, keep).run(stopping)
+    with recording(spec) as (recorders, keep):
+        ForeignProducer(spec, recorders, keep).run(stopping)
 
 
 if __name__ == "__main__":

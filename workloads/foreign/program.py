@@ -55,7 +55,10 @@ class ProgramFailed(ClientFailed):
 
 
 def greeting(
-    topic: str, properties: Mapping[str, str], client: str = "", last: Open | Subscribe = _OPEN
+    topics: Sequence[str],
+    properties: Mapping[str, str],
+    client: str = "",
+    last: Open | Subscribe = _OPEN,
 ) -> bytes:
     """Return the first lines for a program: where its records are, its properties, and those of its
     connection, which the environment of this process holds for ``client``. ``last`` says whether it
@@ -67,7 +70,7 @@ def greeting(
     try:
         secured = program_security(client, connection_of_environment())
         sent = (Property(name, value) for name, value in {**properties, **secured}.items())
-        commands: Sequence[Command] = (Protocol(VERSION), Topic(topic), *sent, last)
+        commands: Sequence[Command] = (Protocol(VERSION), *map(Topic, topics), *sent, last)
         return b"".join(encode_command(command) for command in commands)
     except ValueError as error:
         raise SpecificationError(str(error)) from None

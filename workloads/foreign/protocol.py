@@ -40,7 +40,7 @@ class Protocol:
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """The topic of all records, sent or read."""
+    """A topic of the records, sent or read. Only a producer is given several."""
 
     name: str
 
@@ -62,12 +62,14 @@ class Open:
 class Send:
     """A record to send.
 
-    ``number`` counts up, and identifies the record in the report of its outcome.
+    ``number`` counts up, and identifies the record in the report of its outcome. ``topic`` is empty
+    where only one was named.
     """
 
     number: int
     partition: int
     value: bytes
+    topic: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -325,8 +327,8 @@ def encode_command(command: Command) -> bytes:
             return b"topic %s\n" % _word(name)
         case Property(name, value):
             return b"property %s %s\n" % (_word(name), _rest(value))
-        case Send(number, partition, value):
-            return send_line(number, partition, value)
+        case Send(number, partition, value, topic):
+            return send_line(number, partition, value, topic)
         case CommitOffsets(offsets):
             pairs = sorted(offsets.items())
             return b"commit" + b"".join(b" %d %d" % pair for pair in pairs) + b"\n"
@@ -340,10 +342,11 @@ def encode_command(command: Command) -> bytes:
             return _WORDS[bare] + b"\n"
 
 
-def send_line(number: int, partition: int, value: bytes) -> bytes:
+def send_line(number: int, partition: int, value: bytes, topic: str = "") -> bytes:
     """Return the line of a :class:`Send`, without making one first, because there are many of
     these."""
-    return b"send %d %d %s\n" % (number, partition, base64.b64encode(value))
+    end = b" " + topic.encode() if topic else b""
+    return b"send %d %d %s%s\n" % (number, partition, base64.b64encode(value), end)
 
 
 def decode_command(line: bytes) -> Command:
@@ -357,8 +360,9 @@ def decode_command(line: bytes) -> Command:
             return Topic(_text(name, line))
         case b"property", [name, *_] if name and b" " in rest:
             return Property(_text(name, line), _text(rest.partition(b" ")[2], line))
-        case b"send", [number, partition, value]:
-            return Send(_number(number, line), _number(partition, line), _value(value, line))
+        case b"send", [number, partition, value, *topic] if len(topic) <= 1:
+            to = _text(topic[0], line) if topic else ""
+            return Send(_number(number, line), _number(partition, line), _value(value, line), to)
         case b"commit", [_, *_] if len(words) % 2 == 0:
             numbers = _numbers(words, line)
             return CommitOffsets(dict(zip(numbers[::2], numbers[1::2], strict=True)))

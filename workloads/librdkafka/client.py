@@ -277,7 +277,7 @@ class BatchConsumer:
 
 # --- producer -------------------------------------------------------------------------------------
 #
-# A producer of one topic that takes and reports many records at once.
+# A producer that takes and reports many records at once. It may send to several topics.
 
 
 ROWS_MAX = 1_000
@@ -292,7 +292,7 @@ Integers = NDArray[np.int64]
 
 
 class BatchProducer:
-    """A sender of the records of one session; it belongs to one thread.
+    """A client that sends the records of one session; it belongs to one thread.
 
     It passes reports on from within :meth:`serve`. The constructor raises SpecificationError for
     properties that librdkafka does not take, and ClientFailed where the library cannot be called.
@@ -304,19 +304,10 @@ class BatchProducer:
 
     def __init__(
         self,
-        topic: str,
         properties: Config,
-        encoder: Encoder,
-        keys: Keys | None,
         reported: Callable[[Reports], None],
         statistics: Callable[[str], None],
     ) -> None:
-        self._keys = keys
-        rows = max(1, min(ROWS_MAX, BLOCK_BYTES // encoder.sizes[1]))
-        self._values = Values(encoder, rows)
-        self._messages = np.zeros(rows, MESSAGE)
-        self._encoder = encoder
-        self._one = RdKafkaMessage()
         self._calls = library()
         self._client = LibrdkafkaHandle(
             lib.PRODUCER,
@@ -328,18 +319,74 @@ class BatchProducer:
                 ),
             },
         )
+        self._topics: list[int] = []
+
+    def sender(
+        self, topic: str, encoder: Encoder, keys: Keys | None, place: int = 0, among: int = 1
+    ) -> "TopicSender":
+        """Return a sender of records to a topic.
+
+        ``place`` is the number of the topic ``among`` those that the client sends to. Raise
+        SpecificationError, and close the client, for a topic that librdkafka does not take.
+        """
         # Its configuration is the client's, which has the topic's properties, too.
-        handle = self._client.handle
-        self._topic: int | None = self._calls.rd_kafka_topic_new(handle, topic.encode(), None)
-        if not self._topic:
+        made: int | None = self._calls.rd_kafka_topic_new(self._client.handle, topic.encode(), None)
+        if not made:
             why = self._calls.rd_kafka_err2str(self._calls.rd_kafka_last_error()).decode()
-            self._client.close()
+            self.close()
             raise SpecificationError(f"librdkafka refuses: topic {topic}: {why}")
+        self._topics.append(made)
+        return TopicSender(made, encoder, keys, place, among)
 
     @property
     def fatal(self) -> str | None:
         """The reason for which it failed for good; None while it has not."""
         return self._client.fatal
+
+    def serve(self, seconds: float) -> None:
+        """Report what there is to report; if there is nothing, wait so long for something."""
+        self._client.serve(seconds)
+
+    def flush(self) -> None:
+        """Have records sent that wait for more.
+
+        :meth:`serve` waits for reports, because the library does not report within this call.
+        """
+        self._calls.rd_kafka_flush(self._client.handle, FLUSH_MS)
+
+    def purge(self) -> None:
+        """Give up all that is under way, which is reported as such."""
+        everything = lib.PURGE_QUEUE | lib.PURGE_IN_FLIGHT | lib.PURGE_WITHOUT_WAITING
+        self._calls.rd_kafka_purge(self._client.handle, everything)
+
+    def close(self) -> None:
+        """End the producer; what is under way is lost without a report; this is idempotent."""
+        # What refers to the client keeps it from ending, and it would wait for that for ever.
+        while self._topics:
+            self._calls.rd_kafka_topic_destroy(self._topics.pop())
+        self._client.close()
+
+
+class TopicSender:
+    """A sender of records to one topic of a client (:meth:`BatchProducer.sender`).
+
+    The client reports the records of its topics by number. Of ``among`` topics, record ``s`` of the
+    topic at ``place`` has number ``s * among + place``.
+    """
+
+    def __init__(
+        self, topic: int, encoder: Encoder, keys: Keys | None, place: int, among: int
+    ) -> None:
+        self._topic = topic
+        self._keys = keys
+        self._place = place
+        self._among = among
+        rows = max(1, min(ROWS_MAX, BLOCK_BYTES // encoder.sizes[1]))
+        self._values = Values(encoder, rows)
+        self._messages = np.zeros(rows, MESSAGE)
+        self._encoder = encoder
+        self._one = RdKafkaMessage()
+        self._calls = library()
 
     def produce(self, sequences: Integers, turns: Integers) -> Mapping[int, int]:
         """Hand over the records of these sequence numbers, in this order to each partition.
@@ -361,36 +408,12 @@ class BatchProducer:
             refused.update(self._produce(sequences[some], turns[some]))
         return refused
 
-    def serve(self, seconds: float) -> None:
-        """Report what there is to report; if there is nothing, wait so long for something."""
-        self._client.serve(seconds)
-
-    def flush(self) -> None:
-        """Have records sent that wait for more.
-
-        :meth:`serve` waits for reports, because the library does not report within this call.
-        """
-        self._calls.rd_kafka_flush(self._client.handle, FLUSH_MS)
-
-    def purge(self) -> None:
-        """Give up all that is under way, which is reported as such."""
-        everything = lib.PURGE_QUEUE | lib.PURGE_IN_FLIGHT | lib.PURGE_WITHOUT_WAITING
-        self._calls.rd_kafka_purge(self._client.handle, everything)
-
-    def close(self) -> None:
-        """End the producer; what is under way is lost without a report; this is idempotent."""
-        if self._topic:
-            # What refers to the client keeps it from ending, and it would wait for that for ever.
-            self._calls.rd_kafka_topic_destroy(self._topic)
-            self._topic = None
-            self._client.close()
-
     def _produce_one(self, sequence: int, turn: int) -> int:
         """Send one record by itself; return librdkafka's code where it is refused, else 0."""
         value, one = self._encoder.encode(sequence), self._one
         one.payload = ctypes.cast(ctypes.c_char_p(value), ctypes.c_void_p)
         one.len = len(value)
-        one.private = sequence
+        one.private = sequence * self._among + self._place
         partition = turn
         if self._keys is not None:
             partition = int(self._keys.destinations[turn])
@@ -416,7 +439,7 @@ class BatchProducer:
         block = self._values.block
         messages["len"] = self._values.make(sequences)
         messages["payload"] = block.ctypes.data + np.arange(len(order)) * block.strides[0]
-        messages["private"] = sequences
+        messages["private"] = sequences * self._among + self._place
         if self._keys is not None:
             messages["key"], messages["key_len"] = self._keys.at(turns)
         begins = [0, *(np.flatnonzero(np.diff(partitions)) + 1).tolist(), len(order)]

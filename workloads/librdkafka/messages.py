@@ -135,6 +135,18 @@ class Reports(NamedTuple):
     partitions: NDArray[np.int32]
 
 
+def of_topic(reports: Reports, place: int, among: int) -> Reports:
+    """Return the reports of one topic, with the sequence numbers of its records.
+
+    It is the one at ``place`` ``among`` the topics of the client (``librdkafka.client``).
+    """
+    if among == 1:
+        return reports
+    own = reports.numbers % among == place
+    numbers, *others = (field[own] for field in reports)
+    return Reports(numbers // among, *others)
+
+
 def reports_of(event: int) -> Reports:
     """Return copies of all reports in an event, because the messages are gone with the event."""
     calls = library()

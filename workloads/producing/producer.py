@@ -1,4 +1,6 @@
-"""The producer of one cell: ``python -m ackproof.workloads.producing.producer SPEC.json``.
+"""The producer of one cell, or of several that share it.
+
+``python -m ackproof.workloads.producing.producer SPEC.json``
 
 It sends at its rate in an open loop (``workloads.producing.pacing``): how many records it sends
 does not depend on how fast the brokers acknowledge them. Partitions take turns, and share
@@ -20,8 +22,9 @@ client that knows no broker any more (``workloads.known_brokers``) ends a sessio
 import logging
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -33,8 +36,8 @@ from ackproof.history.sessions import NO_BROKERS, SESSIONS_MAX, session_number
 from ackproof.workloads.configuration import PARTITIONER, producer_properties
 from ackproof.workloads.known_brokers import KnownBrokers
 from ackproof.workloads.librdkafka.client import BatchProducer
-from ackproof.workloads.librdkafka.keys import keys_of
-from ackproof.workloads.librdkafka.messages import Reports
+from ackproof.workloads.librdkafka.keys import Keys, keys_of
+from ackproof.workloads.librdkafka.messages import Reports, of_topic
 from ackproof.workloads.outcomes import TIMED_OUT, of_refusal, of_report
 from ackproof.workloads.process import ClientFailed, main
 from ackproof.workloads.producing.pacing import ProducerTurns
@@ -128,25 +131,43 @@ PURGE_SECONDS = 2.0
 """How long purged records may take to be reported, in seconds."""
 
 
+@dataclass(slots=True)
+class _Sends:
+    """What a producer sends to one of its topics.
+
+    Attributes:
+        keys: Its keys, if it has any.
+        route: The partition of each turn: of each key, or each partition.
+        turns: What is due.
+    """
+
+    spec: ProducerSpec
+    recorder: SendRecorder
+    keys: Keys | None
+    route: NDArray[np.int64]
+    turns: ProducerTurns
+
+
 class CellProducer:
     """A producer that sends and records until it is told to stop.
 
     The constructor raises SpecificationError for properties that librdkafka does not take.
     """
 
-    def __init__(self, spec: ProducerSpec, recorder: SendRecorder) -> None:
+    def __init__(self, spec: ProducerSpec, recorders: Sequence[SendRecorder]) -> None:
         properties = producer_properties(spec)
-        share = max(1, int(properties["queue.buffering.max.messages"]) // spec.partitions)
+        each = spec.of_each_topic
+        most = int(properties["queue.buffering.max.messages"])
+        share = max(1, most // sum(one.partitions for one in each))
         self._spec = spec
         self._properties = properties
         self._session = 0
-        self._keys = keys_of(spec.keys, spec.partitions, spec.producer_config.get(PARTITIONER))
-        self._route = np.arange(spec.partitions) if self._keys is None else self._keys.partitions
-        self._recorder = recorder
         self._flush_seconds = int(properties["message.timeout.ms"]) / 1000
         self._fatal: str | None = None
-        self._client = self._new_client(spec.producer)
-        self._turns = ProducerTurns(spec, recorder, share, time.monotonic, route=self._route)
+        self._sends = [
+            _sends_to(one, recorder, share) for one, recorder in zip(each, recorders, strict=True)
+        ]
+        self._begin(spec.producer)
 
     def run(self, stopping: Callable[[], bool], keep: Keep) -> None:
         """Send until ``stopping``, then wait for the outcomes.
@@ -180,24 +201,26 @@ class CellProducer:
             raise ClientFailed(f"the producer failed for good: {fatal}")
         number = session_number(self._spec.producer, self._session)
         _log.warning("a fatal error, it goes on as producer %d: %s", number, fatal)
-        self._recorder.begin_session(number, fatal)
+        for one in self._sends:
+            one.recorder.begin_session(number, fatal)
         self._client.close()
-        self._client = self._new_client(number)
+        self._begin(number)
         self._fatal = None
 
     def _send(self) -> None:
-        turns, late_s = self._turns.take()
-        if not len(turns):
-            return
-        keys = None if self._keys is None else turns
-        sequences = self._recorder.invoke(self._route[turns], late_s, keys)
-        numbers = np.arange(sequences.start, sequences.stop)
-        for sequence, code in self._client.produce(numbers, turns).items():
-            error = KafkaError(code)
-            self._recorder.resolve(sequence, of_refusal(error), error=error.name())
+        for one, sender in zip(self._sends, self._senders, strict=True):
+            turns, late_s = one.turns.take()
+            if not len(turns):
+                continue
+            keys = None if one.keys is None else turns
+            sequences = one.recorder.invoke(one.route[turns], late_s, keys)
+            numbers = np.arange(sequences.start, sequences.stop)
+            for sequence, code in sender.produce(numbers, turns).items():
+                error = KafkaError(code)
+                one.recorder.resolve(sequence, of_refusal(error), error=error.name())
 
     def _seconds_to_next(self) -> float:
-        wait = min(self._turns.seconds_to_next(), POLL_SECONDS_MAX)
+        wait = min(*(one.turns.seconds_to_next() for one in self._sends), POLL_SECONDS_MAX)
         return wait if self._spec.rate is None else max(wait, POLL_SECONDS_MIN)
 
     def _finish(self, keep: Keep) -> None:
@@ -205,11 +228,12 @@ class CellProducer:
         self._await_reports(self._flush_seconds if self._fatal is None else 0.0, keep)
         self._client.purge()
         self._await_reports(PURGE_SECONDS, keep)
-        self._recorder.abandon(TIMED_OUT)
+        for one in self._sends:
+            one.recorder.abandon(TIMED_OUT)
 
     def _await_reports(self, seconds: float, keep: Keep) -> None:
         deadline = time.monotonic() + seconds
-        while self._recorder.unresolved and time.monotonic() < deadline:
+        while any(one.recorder.unresolved for one in self._sends) and time.monotonic() < deadline:
             self._client.flush()
             self._serve(POLL_SECONDS_MAX)
             keep(time.monotonic())
@@ -222,18 +246,33 @@ class CellProducer:
             self._fatal = self._fatal or NO_BROKERS
 
     def _reported(self, reports: Reports) -> None:
-        record_reports(reports, self._recorder, self._spec.acks != "0", time.time_ns())
+        now, acknowledged = time.time_ns(), self._spec.acks != "0"
+        for place, one in enumerate(self._sends):
+            record_reports(
+                of_topic(reports, place, len(self._sends)), one.recorder, acknowledged, now
+            )
 
-    def _new_client(self, number: int) -> BatchProducer:
+    def _begin(self, number: int) -> None:
+        """Make the client of a session, which sends under that number."""
         self._brokers = KnownBrokers()
-        return BatchProducer(
-            self._spec.topic,
+        self._client = BatchProducer(
             {**self._properties, **self._brokers.properties},
-            encoder(self._spec, number),
-            self._keys,
             self._reported,
             self._brokers.on_statistics,
         )
+        self._senders = [
+            self._client.sender(
+                one.spec.topic, encoder(one.spec, number), one.keys, place, len(self._sends)
+            )
+            for place, one in enumerate(self._sends)
+        ]
+
+
+def _sends_to(spec: ProducerSpec, recorder: SendRecorder, share: int) -> _Sends:
+    keys = keys_of(spec.keys, spec.partitions, spec.producer_config.get(PARTITIONER))
+    route = np.arange(spec.partitions) if keys is None else keys.partitions
+    turns = ProducerTurns(spec, recorder, share, time.monotonic, route=route)
+    return _Sends(spec, recorder, keys, route, turns)
 
 
 def _idempotent(properties: Config) -> bool:
@@ -244,8 +283,8 @@ def _idempotent(properties: Config) -> bool:
 def run(specification: Path, stopping: Callable[[], bool]) -> None:
     """Produce as the specification file says, until ``stopping``."""
     spec = load(ProducerSpec, specification)
-    with ExitStack() as at_the_end, recording(spec) as (recorder, keep):
-        producer = CellProducer(spec, recorder)
+    with ExitStack() as at_the_end, recording(spec) as (recorders, keep):
+        producer = CellProducer(spec, recorders)
         # The client is closed after the history. Whatever happens to the library's threads while
         # they end, and to this process with them, nothing that was recorded is lost.
         at_the_end.callback(producer.close)

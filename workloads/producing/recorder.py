@@ -231,22 +231,31 @@ def encoder(spec: ProducerSpec, number: int | None = None) -> Encoder:
 
 
 @contextmanager
-def recording(spec: ProducerSpec) -> Iterator[tuple[SendRecorder, Keep]]:
-    """Yield the recorder of its sends, and close their history at the end."""
-    history = PartitionedWriter(spec.history, "sends", spec.client)
-    recorder = SendRecorder(spec, history, time.time_ns)
+def recording(spec: ProducerSpec) -> Iterator[tuple[Sequence[SendRecorder], Keep]]:
+    """Yield the recorders of its sends, one a topic, and close their history at the end."""
+    each = spec.of_each_topic
+    history = [PartitionedWriter(spec.history, "sends", one.client) for one in each]
+    pairs = zip(each, history, strict=True)
+    recorders = [SendRecorder(one, writer, time.time_ns) for one, writer in pairs]
     progress = ProgressFile(spec.progress)
 
     def tell() -> None:
-        progress.write({**recorder.figures(), "fatal": recorder.fatal})
+        figures = Counter(recorders[0].figures())
+        for one in recorders[1:]:
+            # A session that ends is that of all, and the time is the same for all.
+            counts = one.figures()
+            figures.update({name: counts[name] for name in ("sent", *_COUNTED_AS.values())})
+        progress.write({**figures, "fatal": recorders[0].fatal})
 
     def keep(now: float) -> None:
-        history.flush_due(now)
+        for one in history:
+            one.flush_due(now)
         if progress.due(now):
             tell()
 
     try:
-        yield recorder, keep
+        yield recorders, keep
     finally:
-        history.close()
+        for one in history:
+            one.close()
         tell()

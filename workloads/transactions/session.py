@@ -343,7 +343,7 @@ def _greeting(spec: TransactionalSpec, seconds: float) -> bytes:
         "max.block.ms": str(round(seconds * 1000)),
         **program_properties(spec),
     }
-    return greeting(spec.topic, properties, spec.library)
+    return greeting([spec.topic], properties, spec.library)
 
 
 # --- session --------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Annotated
 
 from pydantic import Field
@@ -10,7 +11,7 @@ from pydantic import Field
 from ackproof.config.documents import PatternDescription
 from ackproof.harness.campaign.model.cells import Sweep, clients_of_cells
 from ackproof.harness.campaign.model.values import Rate, Scalar, Section, Sizes, Where, holds_for
-from ackproof.history.cell import LIBRDKAFKA, Cell
+from ackproof.history.cell import LIBRDKAFKA, SYNC, Cell, Scope
 from ackproof.workloads import WORKLOADS
 from ackproof.workloads.interface import (
     NO_PARAMETERS,
@@ -141,6 +142,9 @@ class WorkloadSpec(Section):
     ack from another partition is reported. Default: no keys."""
     producers: Annotated[int, Field(ge=1)] = 1
     """Producers of each cell."""
+    producers_shared: bool = False
+    """Let cells with the same settings of producers share them: each then sends to the topics of
+    all these cells. Not with `producer.type: sync`."""
     readers: Annotated[int, Field(ge=0)] = 0
     """Tail readers of each cell: they read all partitions from the start, in no group. With the
     broker property `replica.selector.class:
@@ -210,8 +214,30 @@ class WorkloadSpec(Section):
             return NO_PARAMETERS
         return workload.parameters.model_validate(dict(self.parameters))
 
+    def loads_of(self, cells: Sequence[Cell], racks: Sequence[str] = ()) -> Mapping[str, Load]:
+        """Return the load of each cell of a run, by the cell's name.
+
+        If producers are shared, the first of the cells that share them has all of them.
+        """
+        loads = {cell.name: self.load_of(cell, racks) for cell in cells}
+        for first, *others in self.shared_producers(cells):
+            loads[first.name] = replace(loads[first.name], shared_with=tuple(others))
+            loads |= {one.name: replace(loads[one.name], producers=0) for one in others}
+        return loads
+
+    def shared_producers(self, cells: Iterable[Cell]) -> Sequence[Sequence[Cell]]:
+        """Return the cells that share their producers, two or more together."""
+        if not self.producers_shared:
+            return []
+        alike: dict[tuple[object, ...], list[Cell]] = {}
+        for cell in cells:
+            if cell.producer_type != SYNC:
+                own = (tuple(sorted(cell.of(scope))) for scope in (Scope.PRODUCER, Scope.PROGRAM))
+                alike.setdefault(tuple(own), []).append(cell)
+        return [some for some in alike.values() if len(some) > 1]
+
     def load_of(self, cell: Cell, racks: Sequence[str] = ()) -> Load:
-        """Return the load of a cell, as the workload receives it. Loads are made nowhere else.
+        """Return the load of a cell that shares no producers. Loads are made nowhere else.
 
         ``racks`` are the racks of the cell's consumers. They decide only which replicas the
         consumers read from.
@@ -271,18 +297,22 @@ def idle(load: Load, cell: Cell) -> int:
     return sum(max(0, group.members - cell.partitions) for group in load.groups)
 
 
-def described(spec: WorkloadSpec, cells: Iterable[Cell]) -> str:
+def described(spec: WorkloadSpec, cells: Sequence[Cell]) -> str:
     """Return the clients of each cell, by kind, for example ``each cell has 2 producers, 1 tail
     reader, group audit (3 members, at-least-once)``.
 
     If not all cells have the same clients, the text is ``4 cells have ..., 12 cells have ...``.
     """
     kinds = Counter(", ".join(_kinds(spec.load_of(cell))) for cell in cells)
+    shared = [f"{len(some)} cells share their producers" for some in spec.shared_producers(cells)]
     if len(kinds) == 1:
-        return f"each cell has {next(iter(kinds))}"
+        return "; ".join([f"each cell has {next(iter(kinds))}", *shared])
     return "; ".join(
-        f"{many} cells have {what}" if many > 1 else f"one cell has {what}"
-        for what, many in kinds.items()
+        [
+            f"{many} cells have {what}" if many > 1 else f"one cell has {what}"
+            for what, many in kinds.items()
+        ]
+        + shared
     )
 
 

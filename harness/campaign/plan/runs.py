@@ -230,9 +230,12 @@ def _fault(planned: ScheduledFault) -> PlannedFault:
 
 def _writers(campaign: Campaign, run: RunPlan) -> Sequence[PlannedWriter]:
     spec = campaign.workload
-    loads = [(planned.cell, spec.load_of(planned.cell)) for planned in run.cells]
+    cells = [planned.cell for planned in run.cells]
+    loads = spec.loads_of(cells)
     clients = WORKLOADS[spec.kind].writers(
-        loads, client_nodes(run.cluster), replacements(run.faults)
+        [(cell, loads[cell.name]) for cell in cells],
+        client_nodes(run.cluster),
+        replacements(run.faults),
     )
     ours = (PlannedWriter(table=table, writer=HARNESS, node=HARNESS) for table in HARNESS_TABLES)
     return [*clients, *ours]

@@ -207,8 +207,9 @@ def _clients(draft: Draft) -> int:
 def _processes(draft: Draft) -> float | None:
     if draft.cluster is None or draft.cells is None:
         return None
-    of = draft.workload
-    clients = _at_once(draft.cells, lambda c: 1 if of is None else clients_of(of.load_of(c)))
+    loads = {} if draft.workload is None else draft.workload.loads_of(expand(draft.cells))
+    of_cells = {name: clients_of(load) for name, load in loads.items()}
+    clients = _at_once(draft.cells, lambda cell: of_cells.get(cell.name, 1))
     cluster = draft.cluster.largest
     return len(cluster.servers) + joining(draft.faults or ()) + clients
 

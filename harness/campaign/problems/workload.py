@@ -282,11 +282,12 @@ def _property_problems(given: Mapping[str, object], where: str, client: str) -> 
 def _name_problems(spec: WorkloadSpec, cells: Sequence[Cell]) -> Iterator[Problem]:
     """Yield a problem for clients that would share a name. A client's name is made of others: the
     group ``c`` of the topic ``a-b`` and the group ``b-c`` of the topic ``a`` would be one."""
+    loads = spec.loads_of(cells)
     names = (
         client.name
         for cell in cells
         for client in WORKLOADS[spec.kind].clients(
-            cell, spec.load_of(cell), bootstrap_servers="", places=[_NOWHERE]
+            cell, loads[cell.name], bootstrap_servers="", places=[_NOWHERE]
         )
     )
     for name, many in Counter(names).items():
@@ -365,10 +366,12 @@ def _of_produce_alone(spec: WorkloadSpec) -> Iterator[Problem]:
         "records": spec.records is not None,
         "keys": spec.keys is not None,
         "record.bytes": len(set(spec.record_bytes)) > 1,
+        "producers.shared": spec.producers_shared,
     }
     for key, is_said in said.items():
         if is_said:
-            reason = "the workload transactions sends at a rate, records of one size without keys"
+            reason = "the workload transactions sends at a rate, records of one size without keys, "
+            reason += "with producers of each cell"
             yield Problem(field=f"workload.{key}", reason=reason)
 
 

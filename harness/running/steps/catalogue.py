@@ -44,8 +44,9 @@ class RunStep:
 
 def _start_s(run: Run) -> float:
     spec = run.campaign.workload
-    each = sum(clients_of(spec.load_of(cell)) for cell in run.cells)
-    programs = spec.producers * sum(cell.client != LIBRDKAFKA for cell in run.cells)
+    loads = spec.loads_of(run.cells)
+    each = sum(map(clients_of, loads.values()))
+    programs = sum(loads[one.name].producers for one in run.cells if one.client != LIBRDKAFKA)
     return _START_CLIENTS_S + each * _START_A_CLIENT_S + programs * _START_A_PROGRAM_S
 
 

@@ -77,10 +77,11 @@ def start_workload(run: Run, deadline: Deadline) -> None:
     spec = run.campaign.workload
     run.progress.note(described(spec, run.cells))
     places = [run.place(node) for node in run.client_nodes]
+    loads = spec.loads_of(run.cells, run.consumer_racks)
     for cell in run.cells:
         for client in run.workload.clients(
             cell,
-            spec.load_of(cell, run.consumer_racks),
+            loads[cell.name],
             bootstrap_servers=run.system.bootstrap_servers,
             places=places,
             replacements=replacements(run.plan),

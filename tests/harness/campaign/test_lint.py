@@ -62,6 +62,25 @@ def test_even_number_of_zookeepers_is_warned_of(
         assert one.startswith(f"cluster.zookeepers: {start}")
 
 
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"cells.min~insync~replicas": [1, 2]}, []),
+        ({"cells.acks": ["1", "all"]}, ["no two cells"]),
+        ({"cells.min~insync~replicas": [1, 2], "cells.producer~type": "sync"}, ["no two cells"]),
+        ({"cells.min~insync~replicas": [1, 2], "cells.alone": True}, ["with cells.alone"]),
+    ],
+)
+def test_producers_that_no_cells_share_are_warned_of(
+    warned: Warned, changes: Mapping[str, object], told: list[str]
+) -> None:
+    one = {"cells.acks": "all", "cells.min~insync~replicas": 1, "faults": []}
+    found = warned(one | {"workload.producers~shared": True} | changes)
+    assert len(found) == len(told)
+    for warning, start in zip(found, told, strict=True):
+        assert warning.startswith(f"workload.producers.shared: has no effect: {start}")
+
+
 def test_even_number_of_controllers_is_warned_of(warned: Warned) -> None:
     kraft = {"cluster.system": "kafka:4.1.1", "cluster.zookeepers": 2, "faults": []}
     kraft["cluster.properties"] = {}

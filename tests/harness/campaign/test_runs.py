@@ -11,7 +11,9 @@ import pytest
 import yaml
 
 from ackproof.harness.campaign.model.campaign import Campaign
+from ackproof.harness.campaign.model.cells import expand
 from ackproof.harness.campaign.model.clusters import DisksSpec
+from ackproof.harness.campaign.model.workload import described
 from ackproof.harness.campaign.plan.needs import needs_of
 from ackproof.harness.campaign.plan.runs import HARNESS_TABLES, manifest_of, runs_of
 from ackproof.harness.campaign.plan.scheduler import run_seed
@@ -231,6 +233,48 @@ def test_the_manifest_names_the_clients_that_will_be_started(campaign_file, node
         assert len(written) == 7
     tables = {writer.table for writer in run.writers}
     assert tables >= {"sends", *CONSUMPTION - {"deliveries"}}
+
+
+def test_cells_with_the_same_settings_of_producers_share_them(campaign_file) -> None:
+    given = {
+        "workload.producers": 2,
+        "workload.producers~shared": True,
+        "cells.acks": ["1", "all"],
+        "cells.min~insync~replicas": [1, 2],
+    }
+    campaign = load(campaign_file(given))
+    (run,) = planned(campaign).runs
+    cells = [one.cell for one in run.cells]
+    loads = campaign.workload.loads_of(cells)
+    started = [
+        client
+        for cell in cells
+        for client in WORKLOADS["produce"].clients(
+            cell, loads[cell.name], bootstrap_servers="", places=[place("client-1")]
+        )
+    ]
+    assert [(client.cell, client.name) for client in started] == [
+        (f"acks-{acks}.minisr-1", f"producer-acks-{acks}-minisr-1-{number}")
+        for acks in ("1", "all")
+        for number in (0, 1)
+    ]
+    sends = {w.writer: (w.client, w.cell) for w in run.writers if w.table == "sends"}
+    assert sends == {
+        f"producer-acks-{acks}-minisr-{isr}-{number}": (
+            f"producer-acks-{acks}-minisr-1-{number}",
+            f"acks-{acks}.minisr-{isr}",
+        )
+        for acks in ("1", "all")
+        for isr in (1, 2)
+        for number in (0, 1)
+    }
+    assert "2 cells share their producers; 2 cells share" in described(campaign.workload, cells)
+
+
+def test_producer_that_waits_for_each_record_is_not_shared(campaign_file) -> None:
+    given = {"workload.producers~shared": True, "cells.min~insync~replicas": [1, 2]}
+    campaign = load(campaign_file(given | {"cells.producer~type": "sync"}))
+    assert not campaign.workload.shared_producers(expand(campaign.cells))
 
 
 def place(node: str) -> ClientNode:

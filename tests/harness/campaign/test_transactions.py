@@ -71,6 +71,7 @@ def refused(directory: Path, *changes: tuple[str, str], text: str = SHIPPED) -> 
         ),
         ("  acks: all\n", "  acks: all\n  producer.type: sync\n", "records are sent together"),
         ("  record.bytes: 100", "  record.bytes: [10, 20]", "records of one size without keys"),
+        ("  record.bytes: 100", "  record.bytes: 100\n  producers.shared: true", "of each cell"),
         (
             "fault: crash-client, target: clients, parameters: {",
             "fault: crash-client, target: clients, parameters: {comes_back: true, ",

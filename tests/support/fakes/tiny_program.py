@@ -72,8 +72,9 @@ def main() -> None:
         if verb == "open":
             say("ready")
         elif verb == "send":
-            number, partition, _ = words
-            offset = next(offsets.setdefault(partition, itertools.count()))
+            number, partition, _, *topic = words
+            place = " ".join([*topic, partition])
+            offset = next(offsets.setdefault(place, itertools.count()))
             if (said := outcome(int(number), offset)) is not None:
                 say(said)
             if int(number) == AFTER:

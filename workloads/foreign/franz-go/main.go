@@ -71,7 +71,7 @@ func (p *program) obey(line string) error {
 	verb, rest, _ := strings.Cut(line, " ")
 	switch verb {
 	case "send":
-		return p.send(strings.SplitN(rest, " ", 3))
+		return p.send(strings.Split(rest, " "))
 	case "topic":
 		p.topic = rest
 		return nil
@@ -300,7 +300,12 @@ func compression(value string) (kgo.Opt, error) {
 }
 
 func (p *program) send(words []string) error {
-	if len(words) != 3 {
+	topic := p.topic
+	switch len(words) {
+	case 3:
+	case 4:
+		topic = words[3]
+	default:
 		return errors.New("told what is no line: send")
 	}
 	number := words[0]
@@ -312,7 +317,7 @@ func (p *program) send(words []string) error {
 	if err != nil {
 		return err
 	}
-	record := &kgo.Record{Topic: p.topic, Partition: int32(partition), Value: value}
+	record := &kgo.Record{Topic: topic, Partition: int32(partition), Value: value}
 	p.client.TryProduce(context.Background(), record, func(r *kgo.Record, err error) {
 		switch {
 		case errors.Is(err, kgo.ErrMaxBuffered):

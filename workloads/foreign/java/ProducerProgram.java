@@ -53,7 +53,7 @@ public final class ProducerProgram {
     private void obey(String line) {
         String[] words = line.split(" ", 2);
         switch (words[0]) {
-            case "send" -> send(words[1].split(" ", 3));
+            case "send" -> send(words[1].split(" "));
             case "init" -> call(producer::initTransactions);
             case "begin" -> call(producer::beginTransaction);
             case "commit" -> call(producer::commitTransaction);
@@ -80,11 +80,12 @@ public final class ProducerProgram {
     private void send(String[] words) {
         long number = Long.parseLong(words[0]);
         byte[] value = Base64.getDecoder().decode(words[2]);
+        String to = words.length > 3 ? words[3] : topic;
         AtomicBoolean told = new AtomicBoolean();
         Thread sending = Thread.currentThread();
         try {
             producer.send(
-                new ProducerRecord<>(topic, Integer.valueOf(words[1]), null, value),
+                new ProducerRecord<>(to, Integer.valueOf(words[1]), null, value),
                 (metadata, error) -> {
                     if (told.compareAndSet(false, true)) {
                         boolean refused = Thread.currentThread() == sending;
