@@ -185,7 +185,7 @@ side-by-side: setup  ## campaigns on the bundled broker and on Apache Kafka, and
 # What was run is kept below results/known-losses, and not run again. Without a JDK all is run but what
 # takes Java's client.
 known-losses: setup  ## what releases of Apache Kafka are known to lose, RUNS=1 each; hours, goes on where it was
-	-$(BIN)/python -m ackproof.infra.clients.builds java
+	-$(BIN)/python -m ackproof.infra.clients.builds java java:4.1.1
 	$(BIN)/ackproof known-losses $(STORIES) --runs $(or $(RUNS),1) --out docs/known-losses.md
 
 # What was run is kept below results/mutants, and not run again.

@@ -10,13 +10,15 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 from pydantic import AfterValidator, Field, TypeAdapter, ValidationError, field_validator
 
 from ackproof.checkers.checks.catalogue import CATALOGUE
+from ackproof.checkers.context.pace import WAITED
 from ackproof.checkers.verdict import Verdict
 from ackproof.config import documents
 from ackproof.config.documents import DocumentRefused
@@ -27,6 +29,7 @@ from ackproof.harness.directory import ResultsDirectoryError
 from ackproof.harness.report.document import VerdictDocument
 from ackproof.harness.subprocesses import CachedRun
 from ackproof.history.messages import in_words
+from ackproof.history.storage import write_text
 from ackproof.infra.systems import parse
 from ackproof.infra.systems.product import MetadataQuorum
 
@@ -116,19 +119,78 @@ def read(file: Path) -> Mapping[str, ReportedLoss]:
         raise ResultsDirectoryError(f"{file}: no stories: {in_words(error)}") from None
 
 
-# --- counts ---------------------------------------------------------------------------------------
+# --- findings and counts --------------------------------------------------------------------------
+#
+# A finding is small, and results are not: the findings of all runs are kept in a file beside the
+# page, so that runs on several machines, and on another day, add up.
+
+
+class LossOutcome(StrEnum):
+    """The result of a run for its story."""
+
+    SEEN = "seen"
+    """The run showed the loss."""
+    NOT_SEEN = "not seen"
+    """The run would have shown it."""
+    INCONCLUSIVE = "inconclusive"
+    """A fault had no effect, or a cell had too little evidence."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LossRun:
-    """A run that showed the loss.
+class LossFinding:
+    """The finding of a run.
 
     Attributes:
-        records: The number of records with the story's anomalies.
+        records: The number of records with the story's anomalies; None if it is not known.
+        version: The version of Ackproof, empty if it is not known.
     """
 
     seed: int
-    records: int
+    outcome: LossOutcome
+    records: int | None = None
+    version: str = ""
+
+
+Findings = Mapping[str, Sequence[LossFinding]]
+"""The findings of all runs, by the place of their story and side (:meth:`LossRuns.place`)."""
+_FINDINGS = TypeAdapter(dict[str, list[LossFinding]])
+
+
+def read_findings(file: Path) -> Findings:
+    """Return the findings of a file; none if there is no such file.
+
+    Raises ResultsDirectoryError with the problem of an invalid file.
+    """
+    try:
+        return _FINDINGS.validate_json(file.read_bytes())
+    except FileNotFoundError:
+        return {}
+    except ValidationError as error:
+        raise ResultsDirectoryError(f"{file}: no findings: {in_words(error)}") from None
+
+
+def write_findings(file: Path, findings: Findings) -> None:
+    """Write the findings into a file, in the order of their places and seeds."""
+    in_order = {
+        place: sorted(found, key=lambda one: one.seed) for place, found in sorted(findings.items())
+    }
+    write_text(file, _FINDINGS.dump_json(in_order, indent=1).decode() + "\n")
+
+
+def finding(run: CachedRun, shows: Collection[str]) -> LossFinding | None:
+    """Return the finding of a run, or None if it did not run to its end. ``shows`` are the
+    anomalies. Raises DamagedResults."""
+    if (result := run.result) is None:
+        return None
+    records = sum(result.anomalies.get(name) or 0 for name in shows)
+    if records:
+        outcome = LossOutcome.SEEN
+    elif is_conclusive(result, shows):
+        outcome = LossOutcome.NOT_SEEN
+    else:
+        outcome = LossOutcome.INCONCLUSIVE
+    version = result.versions.ackproof or ""
+    return LossFinding(seed=run.seed, outcome=outcome, records=records, version=version)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,35 +200,27 @@ class LossCounts:
     Attributes:
         runs: The number of conclusive runs.
         seen: The number of those that showed the loss.
-        inconclusive: The number of inconclusive runs: a fault had no effect, or a cell had too
-            little evidence.
+        inconclusive: The number of the others.
         first: The first run that showed it.
     """
 
     runs: int = 0
     seen: int = 0
     inconclusive: int = 0
-    first: LossRun | None = None
+    first: LossFinding | None = None
 
 
-def tally(runs: Iterable[CachedRun], shows: Collection[str]) -> LossCounts:
-    """Return the counts of all runs that were run to their end. ``shows`` are the anomalies. Raises
-    DamagedResults."""
-    found = LossCounts()
-    for one in runs:
-        result = one.result
-        if result is None:
-            continue
-        if records := sum(result.anomalies.get(name) or 0 for name in shows):
-            seen = LossRun(seed=one.seed, records=records)
-            found = replace(
-                found, runs=found.runs + 1, seen=found.seen + 1, first=found.first or seen
-            )
-        elif is_conclusive(result, shows):
-            found = replace(found, runs=found.runs + 1)
-        else:
-            found = replace(found, inconclusive=found.inconclusive + 1)
-    return found
+def counted(findings: Iterable[LossFinding]) -> LossCounts:
+    """Return the counts of findings."""
+    in_order = sorted(findings, key=lambda one: one.seed)
+    seen = [one for one in in_order if one.outcome is LossOutcome.SEEN]
+    inconclusive = sum(one.outcome is LossOutcome.INCONCLUSIVE for one in in_order)
+    return LossCounts(
+        runs=len(in_order) - inconclusive,
+        seen=len(seen),
+        inconclusive=inconclusive,
+        first=seen[0] if seen else None,
+    )
 
 
 def is_conclusive(result: VerdictDocument, shows: Collection[str]) -> bool:
@@ -174,11 +228,12 @@ def is_conclusive(result: VerdictDocument, shows: Collection[str]) -> bool:
 
     A story of which a part is missing is a different one. The run may have failed for another
     reason and not be checked for the rest, for example if it was interrupted because a server had
-    died.
+    died. Servers that waited for a processor hide no part.
     """
     if all(result.anomalies.get(name, 0) is None for name in shows):
         return False
-    broken_down = any(run.infrastructure_failed for run in result.runs) or result.findings
+    missing = [one for one in result.findings if WAITED not in one]
+    broken_down = any(run.infrastructure_failed for run in result.runs) or missing
     return bool(result.runs) and not broken_down and result.verdict is not Verdict.INCONCLUSIVE
 
 
@@ -195,30 +250,42 @@ class LossRuns:
         stories: The stories by name.
         campaigns: The directory of their campaign files.
         results: The directory below which each run has its own.
+        before: The findings of other runs.
     """
 
     stories: Mapping[str, ReportedLoss]
     campaigns: Path
     results: Path
+    before: Findings = field(default_factory=dict)
+
+    def place(self, name: str, side: LossSystem) -> str:
+        """Return the place of the runs of a story on a side. A changed campaign has another one,
+        because the runs of the former one say nothing about it; comments count for nothing.
+
+        Raises DocumentRefused, OSError.
+        """
+        content = documents.read(self.campaigns / self.stories[name].file(side)).content
+        digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+        return f"{name}-{digest[:_DIGEST]}/{re.sub(r'[^A-Za-z0-9.]+', '-', side.name)}"
 
     def of(self, name: str, side: LossSystem) -> Path:
-        """Return the directory of the runs of a story on a side. A changed campaign has a directory
-        of its own, because the runs of the former one say nothing about it. Raises OSError."""
-        file = self.campaigns / self.stories[name].file(side)
-        digest = hashlib.sha256(file.read_bytes()).hexdigest()[:_DIGEST]
-        return self.results / f"{name}-{digest}" / re.sub(r"[^A-Za-z0-9.]+", "-", side.name)
+        """Return the directory of the runs of a story on a side. Raises the errors of
+        :meth:`place`."""
+        return self.results / self.place(name, side)
 
     def planned(
         self, names: Sequence[str], seeds: int
     ) -> Iterator[tuple[str, LossSystem, CachedRun]]:
-        """Yield each story on each of its sides with the seeds 1 to ``seeds``. All stories come
-        with the first seed first, so that each soon has a result. Raises OSError."""
+        """Yield each story on each of its sides with the seeds 1 to ``seeds``, except those that
+        have findings. All stories come with the first seed first, so that each soon has a result.
+        Raises the errors of :meth:`findings`."""
         for seed in range(1, seeds + 1):
             for name in names:
                 story = self.stories[name]
                 for side in story.sides:
-                    place = self.of(name, side) / f"seed-{seed}"
-                    yield name, side, self._once(story, side, seed, place)
+                    if seed not in {one.seed for one in self.findings(name, side)}:
+                        place = self.of(name, side) / f"seed-{seed}"
+                        yield name, side, self._once(story, side, seed, place)
 
     def check(self, names: Sequence[str]) -> None:
         """Raise CampaignRefused if a side would refuse its campaign, before anything runs."""
@@ -232,15 +299,31 @@ class LossRuns:
                     metadata_quorum=side.metadata_quorum,
                 )
 
-    def tally(self, name: str, side: LossSystem) -> LossCounts:
-        """Return the counts of all existing runs. Raises OSError, DamagedResults."""
+    def findings(self, name: str, side: LossSystem) -> Sequence[LossFinding]:
+        """Return the findings of all existing runs. Raises the errors of :meth:`place`, and
+        DamagedResults."""
         story = self.stories[name]
-        found = [
-            self._once(story, side, int(path.name[5:]), path)
-            for path in sorted(self.of(name, side).glob("seed-*"))
-            if path.name[5:].isdecimal()
-        ]
-        return tally(sorted(found, key=lambda one: one.seed), story.shown(side))
+        found = {one.seed: one for one in self.before.get(self.place(name, side), ())}
+        for path in self.of(name, side).glob("seed-*"):
+            if path.name[5:].isdecimal():
+                run = self._once(story, side, int(path.name[5:]), path)
+                if (own := finding(run, story.shown(side))) is not None:
+                    found[own.seed] = own
+        return list(found.values())
+
+    @property
+    def all_findings(self) -> Findings:
+        """The findings of all existing runs. Those of former campaigns are no longer among them."""
+        found = {
+            self.place(name, side): self.findings(name, side)
+            for name, story in self.stories.items()
+            for side in story.sides
+        }
+        return {place: some for place, some in found.items() if some}
+
+    def tally(self, name: str, side: LossSystem) -> LossCounts:
+        """Return the counts of all existing runs. Raises the errors of :meth:`findings`."""
+        return counted(self.findings(name, side))
 
     def _once(self, story: ReportedLoss, side: LossSystem, seed: int, place: Path) -> CachedRun:
         return CachedRun(
@@ -260,11 +343,12 @@ _INTRODUCTION = """\
 # Known losses
 
 Losses that released versions of Apache Kafka or its clients are known for, and the campaigns in \
-`campaigns/known-losses/` that show them; the head of each says how. `make known-losses` runs them \
-and writes this page. *k of n*: k of n runs, each with its own seed, showed the loss; in brackets \
-the first of these, with the number of affected records. A run without effect or with too little \
-evidence is *inconclusive* and not counted. No sighting in n runs is no proof: a loss that shows \
-in one run of three is missed with probability (2/3)^n.
+`campaigns/known-losses/` that show them; the head of each says how. `make known-losses` runs \
+them, and writes this page and the finding of each run (`known-losses.json`). *k of n*: k of n \
+runs, each with its own seed, showed the loss; in brackets the first of these, with the number of \
+affected records. A run without effect or with too little evidence is *inconclusive* and not \
+counted. No sighting in n runs is no proof: a loss that shows in one run of three is missed with \
+probability (2/3)^n.
 """
 _HEADINGS = """\
 | loss | source | found in | not found in | anomaly | campaign |
@@ -306,7 +390,10 @@ def _sides(sides: Sequence[LossSystem], tallies: Callable[[LossSystem], LossCoun
 
 def _counts(found: LossCounts) -> str:
     first = found.first
-    return words(found) + (f" (seed {first.seed}: {first.records:,})" if first else "")
+    if first is None:
+        return words(found)
+    records = "unknown" if first.records is None else f"{first.records:,}"
+    return f"{words(found)} (seed {first.seed}: {records})"
 
 
 def words(found: LossCounts) -> str:

@@ -109,13 +109,19 @@ LIBRARIES = (LIBRDKAFKA, "java", "aiokafka", "franz-go")
 """The client libraries that Ackproof has programs for. Plug-ins add others."""
 
 
-_CLIENT = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
+_CLIENT = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*(:[0-9]+(\.[0-9]+)+)?")
 
 
 def is_program(client: str) -> bool:
     """Return whether the client is the path of a user's own program and not the name of a
     library."""
     return "/" in client
+
+
+def library_of(client: str) -> str:
+    """Return the name of a client without the version that it may have: ``java`` of
+    ``java:4.1.1``."""
+    return client if is_program(client) else client.partition(":")[0]
 
 
 def _client(value: object) -> str:
@@ -161,7 +167,7 @@ _IN_FLIGHT_OF_OTHERS = 5
 def _in_flight(cell: "Cell") -> int:
     if cell.enable_idempotence:
         return _IN_FLIGHT_IDEMPOTENT
-    return _IN_FLIGHT.get(cell.client, _IN_FLIGHT_OF_OTHERS)
+    return _IN_FLIGHT.get(library_of(cell.client), _IN_FLIGHT_OF_OTHERS)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -249,8 +255,9 @@ class Cell:
         parse=_client,
         scope=Scope.PROGRAM,
         default=lambda _: LIBRDKAFKA,
-        meaning="The producers' library, also a plug-in's (docs/extend.md), or the path of your own"
-        " program, which needs --program (docs/client-protocol.md).",
+        meaning="The producers' library, also a plug-in's (docs/extend.md) or Java's client in"
+        " another release (java:4.1.1), or the path of your own program, which needs --program"
+        " (docs/client-protocol.md).",
     )
 
     isolation = Setting(

@@ -9,7 +9,7 @@ from functools import partial
 from itertools import cycle
 from typing import NamedTuple
 
-from ackproof.history.cell import LIBRDKAFKA, SYNC, Cell, Value
+from ackproof.history.cell import LIBRDKAFKA, SYNC, Cell, Value, library_of
 from ackproof.history.manifest import PlannedWriter
 from ackproof.history.names import PARTITIONED
 from ackproof.workloads.configuration import connection_properties, producer_config
@@ -176,7 +176,7 @@ class _Clients:
                 for one in self.load.shared_with
             ],
         }
-        if (library := self.cell.client) == LIBRDKAFKA:
+        if (library := library_of(self.cell.client)) == LIBRDKAFKA:
             return self._client(
                 name,
                 "ackproof.workloads.producing.producer",
@@ -187,7 +187,7 @@ class _Clients:
         specification["library"] = library
         module = "ackproof.workloads.foreign.producer"
         client = self._client(name, module, ClientRole.PRODUCER, specification, place)
-        return replace(client, library=library)
+        return replace(client, library=self.cell.client)
 
     def _reader(self, number: int, place: ClientNode) -> Client:
         name = reader_of(self.cell.topic, number)
@@ -212,7 +212,7 @@ class _Clients:
         if group.client == LIBRDKAFKA:
             module = "ackproof.workloads.consuming.group_member"
             return self._consumer(name, module, of_group, config, place)
-        of_group["library"] = group.client
+        of_group["library"] = library_of(group.client)
         further = {"client": name, "consumer_config": config, **of_group}
         module = "ackproof.workloads.foreign.member"
         client = self._client(name, module, ClientRole.CONSUMER, further, place)

@@ -105,6 +105,10 @@ def lost_share(row: Mapping[str, Any]) -> float:
     return min(row["waited_ns"] / wanted, 0.999) if wanted > 0 else 0.0
 
 
+WAITED = "the servers waited for a processor"
+"""The beginning of a finding about servers that were slow. It makes no figure uncertain."""
+
+
 def findings(
     rows: Iterable[Mapping[str, Any]], pace: ServerPace, start: int, end: int
 ) -> Iterator[str]:
@@ -124,7 +128,7 @@ def findings(
     shares = sorted(((lost[one] / spans[one], one) for one in spans if spans[one]), reverse=True)
     named = ", ".join(f"{one} {share:.0%}" for share, one in shares)
     yield (
-        f"the servers waited for a processor for most of the time ({named}): the machine is "
+        f"{WAITED} for most of the time ({named}): the machine is "
         "too small for this campaign, or is busy with other work. Every time limit of the "
         "servers was extended by the time that they waited"
     )

@@ -13,7 +13,7 @@ from ackproof.checkers.context.run import RunEvidence
 from ackproof.checkers.context.surroundings import PartitionSurroundings
 from ackproof.checkers.context.timeline import PartitionTimeline, timeline
 from ackproof.checkers.context.validity import data_loss_span, elected_cleanly
-from ackproof.history.cell import LIBRARIES, Cell, as_text
+from ackproof.history.cell import LIBRARIES, Cell, as_text, library_of
 from ackproof.history.storage import AnyPath
 
 
@@ -222,7 +222,7 @@ def partition_context(sources: ContextSources) -> PartitionContext:
 
 def _sender(cell: Cell) -> PartitionProducers:
     said = as_text(cell.settings.get("producer.retry.backoff.ms", _BACKOFF_MS))
-    backoff_ms = int(said) if said.isdecimal() and cell.client in LIBRARIES else 0
+    backoff_ms = int(said) if said.isdecimal() and library_of(cell.client) in LIBRARIES else 0
     return PartitionProducers(
         client=cell.client,
         idempotent=cell.enable_idempotence,

@@ -11,7 +11,7 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaException, Producer, ShareConsumer
 
 from ackproof.config.suggestions import closest
-from ackproof.history.cell import LIBRDKAFKA, Cell
+from ackproof.history.cell import LIBRDKAFKA, Cell, library_of
 from ackproof.history.payload import bytes_min
 from ackproof.infra.clients.programs import CLIENTS, client_of
 from ackproof.workloads.configuration import (
@@ -134,7 +134,7 @@ def producer_refusal(name: str, value: str | float, client: str = LIBRDKAFKA) ->
     properties are, or None if it may."""
     if client != LIBRDKAFKA:
         lacking = client_of(client).lacks.get(name)
-        reason = foreign.refused(client, name, value)
+        reason = foreign.refused(library_of(client), name, value)
         return reason if lacking is None else f"{client} has no such property: {lacking}"
     if canonical(name) in RESERVED:
         return f"must not be set: {RESERVED[canonical(name)]}"
@@ -155,9 +155,9 @@ def try_out_producer(cell: Cell, record_bytes: int) -> None:
         config = producer_config(cell)
         if cell.enable_idempotence and not client_of(cell.client).idempotence:
             raise SpecificationError(f"{cell.client} has no idempotent producer")
-        if reason := foreign.contradiction(cell.client, cell.acks, config):
+        if reason := foreign.contradiction(library_of(cell.client), cell.acks, config):
             raise SpecificationError(reason)
-        limit, most = "largest request", foreign.record_bytes_max(cell.client, config)
+        limit, most = "largest request", foreign.record_bytes_max(library_of(cell.client), config)
     least = bytes_min(cell.name)
     if not least <= record_bytes <= most:
         raise RecordRefused(
@@ -228,7 +228,7 @@ def consumer_refusal(name: str, value: str | float, client: str = LIBRDKAFKA) ->
     """Return the reason why no member of that client may have this property, whatever its other
     properties are, or None if it may."""
     if client != LIBRDKAFKA:
-        return foreign.member_refused(client, name, value)
+        return foreign.member_refused(library_of(client), name, value)
     if canonical(name) in CONSUMER_RESERVED:
         return f"must not be set: {CONSUMER_RESERVED[canonical(name)]}"
     reason = refusal(Consumer, {**_ANY_GROUP, name: value})
@@ -319,5 +319,5 @@ def _check_program(group: Group, config: Properties) -> None:
         raise SpecificationError(
             f"only {LIBRDKAFKA} reports what it commits by itself (delivery: auto-commit)"
         )
-    if reason := foreign.member_contradiction(group.client, config):
+    if reason := foreign.member_contradiction(library_of(group.client), config):
         raise SpecificationError(reason)

@@ -18,6 +18,7 @@ from ackproof.harness.campaign.plan.runs import runs_of
 from ackproof.harness.commands import options
 from ackproof.harness.commands.run import run
 from ackproof.harness.console import console
+from ackproof.history.cell import library_of
 from ackproof.infra.api.interface import Capability
 from ackproof.infra.clients import builds
 from ackproof.infra.systems import parse
@@ -80,9 +81,8 @@ def needs_in_words(campaign: Campaign) -> Iterator[str]:
         yield "root"
     if Capability.FAKE_CLOCKS in needs:
         yield "libfaketime"
-    if built := sorted(
-        set(clients_named(campaign.cells, campaign.workload)) & set(builds.LIBRARIES)
-    ):
+    named = clients_named(campaign.cells, campaign.workload)
+    if built := sorted(one for one in named if library_of(one) in builds.LIBRARIES):
         yield f"the client {' and '.join(built)} (make clients)"
 
 

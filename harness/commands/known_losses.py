@@ -11,7 +11,16 @@ from ackproof.harness import directory as places
 from ackproof.harness.commands import options
 from ackproof.harness.commands.errors import fail, reported_errors
 from ackproof.harness.exit_status import ExitStatus
-from ackproof.harness.known_losses import LossCounts, LossRuns, LossSystem, page, read, words
+from ackproof.harness.known_losses import (
+    LossCounts,
+    LossRuns,
+    LossSystem,
+    page,
+    read,
+    read_findings,
+    words,
+    write_findings,
+)
 from ackproof.harness.subprocesses import ChildProcesses, carry_out_all
 from ackproof.history.storage import write_text
 from ackproof.infra.systems import prepare
@@ -58,21 +67,30 @@ def known_losses(
     """Run the stories of known losses on the releases that have them and on those that have fixed
     them, and write a page of the results.
 
-    Results are kept: after Ctrl-C, the next call goes on with the rest. Exits with 0 whatever the
+    Results are kept: after Ctrl-C, the next call goes on with the rest. The
+    findings of all runs are in a file beside the page (known-losses.json), and
+    need not be run again on another machine. Exits with 0 whatever the
     results are, with 3 when it was interrupted or a run came to no verdict.
     """
     status = ExitStatus.HELD
     with reported_errors():
         known = read(file)
         names = _chosen(wanted, list(known))
-        runs = LossRuns(stories=known, campaigns=file.parent, results=results.absolute())
-        runs.check(names)
         made = out or results / "known-losses.md"
+        kept = made.with_suffix(".json")
+        runs = LossRuns(
+            stories=known,
+            campaigns=file.parent,
+            results=results.absolute(),
+            before=read_findings(kept),
+        )
+        runs.check(names)
         for directory in (results, made.parent):
             places.require_writable(directory)
         if seeds and not _carry_out(runs, names, seeds):
             status = ExitStatus.INCONCLUSIVE
         made.parent.mkdir(parents=True, exist_ok=True)
+        write_findings(kept, runs.all_findings)
         write_text(made, page(known, runs.tally))
         for name, side, tally in _tallies(runs, names):
             click.echo(f"{name}: {side.name}: {words(tally).replace('*', '')}")

@@ -1,13 +1,14 @@
 """Builds of the programs of client libraries that are put under test: ``make clients``.
 
-Java's and Go's are compiled, each with its library in the one version that is fixed here or in
-``go.mod``. They are kept in the user's cache, in a directory whose name depends on the inputs.
-Everything else that the Java client needs is among the jars of PySpark. The programs run on any
-node as they are. Java's runs on every Java that is accepted, with all it needs in one directory.
-Go's needs no C library.
+Java's and Go's are compiled, each with its library in the version that is fixed here or in
+``go.mod``; Java's also with another release. They are kept in the user's cache, in a directory
+whose name depends on the inputs. Everything else that the Java client needs is among the jars of
+PySpark. The programs run on any node as they are. Java's runs on every Java that is accepted, with
+all it needs in one directory. Go's needs no C library.
 
-As a program: ``python -m ackproof.infra.clients.builds [LIBRARY...]``, by default all; exit status
-5, with the reason, if one cannot be made.
+As a program: ``python -m ackproof.infra.clients.builds [LIBRARY...]``, by default all, or
+``java:4.1.1`` for another release of Java's client; exit status 5, with the reason, if one cannot
+be made.
 """
 
 import hashlib
@@ -53,11 +54,14 @@ _BUILT_WITHIN_S = 900
 
 
 def build(client: str) -> Path:
-    """Make the program unless it exists, and return its directory. Raises InfraError."""
+    """Make the program unless it exists, and return its directory. Raises InfraError.
+
+    ``client`` is a library's name; Java's may be followed by a version (``java:4.1.1``).
+    """
     directory = _directory(client)
     if not directory.exists():
         with _made_aside(directory) as partial:
-            LIBRARIES[client](partial)
+            LIBRARIES[library_of(client)](partial, _version(client))
     return directory
 
 
@@ -65,8 +69,21 @@ def built(client: str) -> Path:
     """Return the directory of the program. Raises InfraError if it was not made."""
     directory = _directory(client)
     if not directory.exists():
-        raise InfraError(f"the program of {client} is not built: make clients")
+        how = "make clients"
+        if library_of(client) != client:
+            how = f"{Path(sys.executable).name} -m ackproof.infra.clients.builds {client}"
+        raise InfraError(f"the program of {client} is not built: {how}")
     return directory
+
+
+def library_of(client: str) -> str:
+    """Return the name of a library without the version that it may have."""
+    return client.partition(":")[0]
+
+
+def _version(client: str) -> str:
+    """Return the version of Java's client."""
+    return client.partition(":")[2] or KAFKA_CLIENTS
 
 
 def _directory(client: str) -> Path:
@@ -74,15 +91,20 @@ def _directory(client: str) -> Path:
 
     Its name depends on the sources, the version of the library and the options of the compiler.
     """
-    if client == "java":
-        made_of = [KAFKA_CLIENTS, *_JAVAC, *(jar.name for jar in jars_of_spark(_JARS))]
+    library = library_of(client)
+    if library == "java":
+        made_of = [_version(client), *_JAVAC, *(jar.name for jar in jars_of_spark(_JARS))]
     else:
         made_of = [*_GO, *(f"{name}={value}" for name, value in _GO_ENVIRONMENT.items())]
     digest = hashlib.sha256("\0".join(made_of).encode())
-    for path in sorted((SOURCES / client).iterdir()):
+    for path in sorted((SOURCES / library).iterdir()):
         digest.update(path.name.encode() + b"\0" + path.read_bytes())
+    return _cache() / f"{client.replace(':', '-')}-{digest.hexdigest()[:12]}"
+
+
+def _cache() -> Path:
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return cache / "ackproof" / "clients" / f"{client}-{digest.hexdigest()[:12]}"
+    return cache / "ackproof" / "clients"
 
 
 @contextmanager
@@ -98,9 +120,9 @@ def _made_aside(directory: Path) -> Iterator[Path]:
         shutil.rmtree(partial, ignore_errors=True)
 
 
-def _build_java(into: Path) -> None:
+def _build_java(into: Path, version: str) -> None:
     compiler = _program("javac", "a JDK (Debian: apt-get install default-jdk-headless)")
-    _fetch(into)
+    _fetch(into, version)
     for jar in jars_of_spark(_JARS):
         shutil.copyfile(jar, into / jar.name)
     sources = map(str, sorted((SOURCES / "java").glob("*.java")))
@@ -117,7 +139,7 @@ def _pack(classes: Path, jar: Path) -> None:
             archive.writestr(name, path.read_bytes())
 
 
-def _build_franz_go(into: Path) -> None:
+def _build_franz_go(into: Path, _version: str) -> None:
     compiler = _program("go", "Go 1.25 or newer (https://go.dev/dl)", _GO_DIRECTORY)
     _run(
         [compiler, *_GO, str(into / GO_BINARY), "."],
@@ -126,11 +148,12 @@ def _build_franz_go(into: Path) -> None:
     )
 
 
-LIBRARIES: Mapping[str, Callable[[Path], None]] = {
+LIBRARIES: Mapping[str, Callable[[Path, str], None]] = {
     "java": _build_java,
     "franz-go": _build_franz_go,
 }
-"""The functions that make the program of each library, in a directory."""
+"""The functions that make the program of each library, in a directory, with a version of Java's
+client."""
 
 
 def _program(name: str, remedy: str, beside: Path | None = None) -> str:
@@ -140,13 +163,24 @@ def _program(name: str, remedy: str, beside: Path | None = None) -> str:
     return found
 
 
-def _fetch(into: Path) -> None:
-    """Copy the jar of the Java client into a directory, as Maven Central has it."""
+def _fetch(into: Path, version: str) -> None:
+    """Copy the jar of the Java client into a directory, as Maven Central has it.
+
+    The digest of a version's first jar is kept in the cache, and later ones are held against it.
+    """
     maven = _program("mvn", "Maven (Debian: apt-get install maven)")
-    artifact = f"-Dartifact=org.apache.kafka:kafka-clients:{KAFKA_CLIENTS}"
+    artifact = f"-Dartifact=org.apache.kafka:kafka-clients:{version}"
     _run([maven, "-B", "-q", _COPY, artifact, f"-DoutputDirectory={into}"])
-    jar = into / f"kafka-clients-{KAFKA_CLIENTS}.jar"
-    if hashlib.sha512(jar.read_bytes()).hexdigest() != _SHA512:
+    jar = into / f"kafka-clients-{version}.jar"
+    found, lock = hashlib.sha512(jar.read_bytes()).hexdigest(), _cache() / f"{jar.name}.sha512"
+    if version == KAFKA_CLIENTS:
+        known = _SHA512
+    elif lock.exists():
+        known = lock.read_text().strip()
+    else:
+        known = found
+        lock.write_text(found + "\n")
+    if found != known:
         raise InfraError(f"{jar.name} has changed: its SHA-512 differs")
 
 
@@ -177,7 +211,8 @@ def main(clients: Sequence[str]) -> int:
     status = 0
     for client in clients or LIBRARIES:
         try:
-            message = str(build(client)) if client in LIBRARIES else "there is nothing to build"
+            known = library_of(client) in LIBRARIES
+            message = str(build(client)) if known else "there is nothing to build"
         except InfraError as error:
             message, status = str(error), 5
         sys.stdout.write(f"{client}: {message}\n")

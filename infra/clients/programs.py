@@ -12,6 +12,7 @@ opened with the :func:`artifact` of each. aiokafka's program runs in the Python 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TypeVar
@@ -91,8 +92,8 @@ def _linked_in(_node: Node) -> Sequence[str]:
     raise InfraError("librdkafka has no program: it is linked into Ackproof's own clients")
 
 
-def _java(node: Node) -> Sequence[str]:
-    jars = _java_artifact()
+def _java(client: str, node: Node) -> Sequence[str]:
+    jars = _java_artifact(client)
     # Codecs unpack their native parts there, and a JVM that is killed leaves them.
     aside = f"-Djava.io.tmpdir={node.directory}"
     class_path = f"{node.where(jars)}/*"
@@ -100,10 +101,10 @@ def _java(node: Node) -> Sequence[str]:
     return (node.software.java, *_JVM_OPTIONS, aside, "-cp", class_path, main)
 
 
-def _java_artifact() -> Artifact:
-    directory = builds.built("java")
+def _java_artifact(client: str) -> Artifact:
+    directory = builds.built(client)
     sums = {jar.name: artifacts.sha256(jar) for jar in sorted(directory.glob("*.jar"))}
-    title = "the program of java"
+    title = f"the program of {client}"
     return Artifact(name=directory.name, title=title, path=directory, sums=sums)
 
 
@@ -120,6 +121,18 @@ def _unless(find: Callable[[str], object], name: str) -> str | None:
     return None
 
 
+def _of_java(client: str) -> Client:
+    return Client(
+        name=client,
+        summary="Apache Kafka's Java client; java:4.1.1 is that of another release",
+        command=partial(_java, client),
+        artifact=partial(_java_artifact, client),
+        missing=lambda: _unless(builds.built, client),
+        transactions=True,
+        groups=True,
+    )
+
+
 _BUILT_IN = (
     Client(
         name="librdkafka",
@@ -128,15 +141,7 @@ _BUILT_IN = (
         transactions=True,
         groups=True,
     ),
-    Client(
-        name="java",
-        summary="Apache Kafka's Java client",
-        command=_java,
-        artifact=_java_artifact,
-        missing=lambda: _unless(builds.built, "java"),
-        transactions=True,
-        groups=True,
-    ),
+    _of_java("java"),
     Client(
         name="aiokafka",
         summary="aiokafka, a client in Python",
@@ -158,14 +163,26 @@ CLIENTS: Table[Client] = Table(
 )
 
 
+def is_client(name: str) -> bool:
+    """Return whether a cell may name this client: one of :data:`CLIENTS`, Java's of another
+    release, or the path of a program."""
+    return name in CLIENTS or "/" in name or _is_java(name)
+
+
+def _is_java(name: str) -> bool:
+    return "/" not in name and builds.library_of(name) == "java"
+
+
 def client_of(name: str) -> Client:
     """Return the client that a cell names.
 
-    It is one of :data:`CLIENTS`, or a program of the user's own, by its path from the working
-    directory.
+    It is one of :data:`CLIENTS`, Java's of another release, or a program of the user's own, by its
+    path from the working directory.
     """
     if name in CLIENTS:
         return CLIENTS[name]
+    if _is_java(name):
+        return _of_java(name)
 
     def artifact() -> Artifact:
         path = own(name)

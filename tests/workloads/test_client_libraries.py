@@ -10,7 +10,7 @@ import pytest
 from ackproof.history.cell import LIBRARIES, LIBRDKAFKA
 from ackproof.history.payload import Encoder
 from ackproof.history.reader import read
-from ackproof.infra.clients import programs
+from ackproof.infra.clients import builds, programs
 from ackproof.infra.machine.waiting import wait_until
 from tests.support.clients.confluent import create_topic, read_all
 from tests.support.clients.here import here
@@ -128,6 +128,21 @@ def test_shared_producer_of_a_library_sends_to_the_topic_of_each_cell(
         assert sum(map(len, logs)) == len(recorded) > 0
         for number, row in recorded.items():
             assert logs[row["partition"]][row["offset"]] == encode(number)
+
+
+@pytest.mark.long
+@pytest.mark.libraries
+@pytest.mark.parametrize("library", ["java:2.4.1", "java:3.9.1"])
+def test_java_client_of_another_release_is_built_and_sends(
+    produce, cluster: Cluster, library: str
+) -> None:
+    builds.build(library)
+    topic = library.replace(":", "-")
+    producer = produce(library, topic, library="java", program=programs.command(library, here()))
+    wait_until_acked(producer, 100)
+    assert producer.terminate() == 0, producer.log()
+    there = sum(len(read_all(cluster, topic, partition)) for partition in range(PARTITIONS))
+    assert there == len(outcomes(producer.history))
 
 
 @pytest.mark.parametrize("library", ["aiokafka", *BUILT])

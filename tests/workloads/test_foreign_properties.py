@@ -43,6 +43,7 @@ def test_delivery_timeout_follows_its_property() -> None:
         ("aiokafka", "request.timeout.ms", 3, "one time for both"),
         ("aiokafka", "compression.type", "lz4", "takes none, gzip"),
         ("aiokafka", "reconnect.backoff.ms", 5, "one time serves for all"),
+        ("franz-go", "send.buffer.bytes", 5, "leaves connecting as the library has it"),
         ("franz-go", "socket.connection.setup.timeout.ms", 5, "as the library has it"),
         ("franz-go", "transaction.timeout.ms", 5, "does not support transactions"),
         ("java", "transactional.id", "x", "not transactional"),

@@ -69,10 +69,12 @@ KNOWN: Mapping[str, Callable[[str], str | None]] = {
     "enable.idempotence": _flag,
     "linger.ms": _at_least(0),
     _IN_FLIGHT: _at_least(1),
+    "receive.buffer.bytes": _at_least(1),
     "reconnect.backoff.max.ms": _at_least(0),
     "reconnect.backoff.ms": _at_least(0),
     "request.timeout.ms": _at_least(1),
     "retries": _at_least(0),
+    "send.buffer.bytes": _at_least(1),
     "socket.connection.setup.timeout.max.ms": _at_least(1),
     "socket.connection.setup.timeout.ms": _at_least(1),
     "transaction.timeout.ms": _at_least(1),
@@ -120,6 +122,7 @@ value."""
 
 _CONNECTING = (
     *("reconnect.backoff.max.ms", "reconnect.backoff.ms"),
+    *("receive.buffer.bytes", "send.buffer.bytes"),
     *("socket.connection.setup.timeout.max.ms", "socket.connection.setup.timeout.ms"),
 )
 

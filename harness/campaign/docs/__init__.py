@@ -57,7 +57,7 @@ def schema() -> Schema:
     fields = {name: one["properties"] for name, one in sections.items() if "properties" in one}
     fields["ClusterSweep"]["backend"]["enum"] = list(BACKENDS)
     _add_systems(fields["ClusterSweep"]["system"])
-    named = {"anyOf": [{"enum": list(CLIENTS)}, {"type": "string", "pattern": "/"}]}
+    named = {"anyOf": [{"enum": list(CLIENTS)}, {"type": "string", "pattern": "/|^java:"}]}
     fields["Cells"]["client"] |= one_or_several(named)
     fields["WorkloadSpec"]["kind"]["enum"] = list(WORKLOADS)
     _add_parameters(sections["WorkloadSpec"])

@@ -20,9 +20,9 @@ from ackproof.harness.campaign.model.cells import (
 from ackproof.harness.campaign.model.clusters import ClusterSweep
 from ackproof.harness.campaign.model.values import several, where_problems
 from ackproof.harness.campaign.problems.draft import Draft
-from ackproof.history.cell import Cell, as_text, is_program, unknown_client
+from ackproof.history.cell import Cell, as_text, library_of, unknown_client
 from ackproof.infra import systems
-from ackproof.infra.clients.programs import CLIENTS
+from ackproof.infra.clients.programs import CLIENTS, is_client
 from ackproof.infra.systems import properties
 from ackproof.nemesis.targets.expressions import ANY
 from ackproof.workloads.spec import SpecificationError
@@ -79,8 +79,10 @@ def own_client_problems(content: Mapping[str, object]) -> Iterator[Problem]:
 def unknown_library(client: object) -> str | None:
     """Return why the name belongs to no library or plug-in, and is no program's path; None if it
     does, or is no text, which the model refuses."""
-    if not isinstance(client, str) or client in CLIENTS or is_program(client):
+    if not isinstance(client, str) or is_client(client):
         return None
+    if library_of(client) in CLIENTS:
+        return f"only java has releases (java:4.1.1), not {client!r}"
     return CLIENTS.refusal(client) or unknown_client(client, CLIENTS)
 
 

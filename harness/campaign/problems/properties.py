@@ -16,9 +16,9 @@ from ackproof.harness.campaign.model.values import several
 from ackproof.harness.campaign.model.workload import WorkloadSpec
 from ackproof.harness.campaign.problems.draft import Draft
 from ackproof.harness.campaign.problems.sizes import bytes_of_draft, longest_run_ms
-from ackproof.history.cell import LIBRDKAFKA, SETTINGS, Value, is_program
+from ackproof.history.cell import LIBRDKAFKA, SETTINGS, Value
 from ackproof.infra import systems
-from ackproof.infra.clients.programs import CLIENTS
+from ackproof.infra.clients.programs import is_client
 from ackproof.infra.systems import properties
 from ackproof.infra.systems.product import BUNDLED, EXTERNAL
 from ackproof.infra.systems.properties import RESERVED, KnownProperties
@@ -151,7 +151,7 @@ def _clients(cells: Section) -> Sequence[str]:
     """Return the clients of the file's cells. The model refuses values that are not clients."""
     written = several(cells.get("client", LIBRDKAFKA))
     named = [one for one in written if isinstance(one, str)]
-    return [one for one in named if one in CLIENTS or is_program(one)]
+    return list(filter(is_client, named))
 
 
 def _producer_problems(given: Section, clients: Sequence[str]) -> Iterator[Problem]:

@@ -1,8 +1,10 @@
 """Clients that are programs: which cells have them, what they are started with, and what keeps a
 campaign from being run that names one."""
 
+import os
 import sys
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path, PurePosixPath
 
 import pytest
@@ -134,6 +136,47 @@ def test_unbuilt_client_program_is_refused(problems, library: str, backend: str)
     for ask in (programs.artifact, lambda client: programs.command(client, HERE)):
         with pytest.raises(InfraError, match=f"^{reason}$"):
             ask(library)
+
+
+@pytest.mark.usefixtures("nothing_built")
+def test_java_client_of_another_release_is_a_client_of_its_own(problems, campaign_file) -> None:
+    how = f"{Path(sys.executable).name} -m ackproof.infra.clients.builds java:3.9.1"
+    reason = f"the program of java:3.9.1 is not built: {how}"
+    assert problems("java", "java:3.9.1") == [
+        "the program of java is not built: make clients",
+        reason,
+    ]
+    started = producer(cell_of("java:3.9.1"))
+    assert (started.library, started.specification["library"]) == ("java:3.9.1", "java")
+    assert cell_of("java:3.9.1").max_in_flight == cell_of("java").max_in_flight
+    swept = {"cells.acks": "all", "cells.min~insync~replicas": 1, "cells.client": ["java:3.9.1"]}
+    check(campaign_file({**swept, "faults": [], "cells.producer": {"send.buffer.bytes": 8192}}))
+
+
+@pytest.mark.parametrize("client", ["franz-go:1.21.0", "librdkafka:2.3", "java:", "java:4.x"])
+def test_release_of_another_client_is_refused(campaign_file, client: str) -> None:
+    with pytest.raises(DocumentRefused, match=r"java"):
+        check(campaign_file({"cells.client": [client]}))
+
+
+def test_changed_jar_of_a_release_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The digest of the first jar of a release is kept, for a fake Maven that makes two."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    maven = tmp_path / "bin" / "mvn"
+    maven.parent.mkdir()
+    maven.write_text('#!/bin/sh\necho "$RANDOM_JAR" > "${5#*=}/kafka-clients-3.9.1.jar"\n')
+    maven.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{maven.parent}:{os.environ['PATH']}")
+    builds._cache().mkdir(parents=True)
+    for jar in ("first", "first", "second"):
+        monkeypatch.setenv("RANDOM_JAR", jar)
+        refused = (
+            pytest.raises(InfraError, match="has changed") if jar == "second" else nullcontext()
+        )
+        with refused:
+            builds._fetch(tmp_path, "3.9.1")
 
 
 @BACKENDS

@@ -11,7 +11,6 @@ import java.util.Optional;
 import java.util.Properties;
 import java.util.Set;
 import java.util.stream.Collectors;
-import org.apache.kafka.clients.consumer.CloseOptions;
 import org.apache.kafka.clients.consumer.ConsumerRebalanceListener;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
@@ -95,9 +94,14 @@ final class MemberProgram implements ConsumerRebalanceListener {
             case "committed" -> call(() -> committed(numbers));
             case "seek" -> call(() -> seek(partition(numbers[0]), numbers[1]));
             case "end" -> call(() -> end(numbers[0]));
-            case "close" -> call(() -> consumer.close(CloseOptions.timeout(ANSWER_WITHIN)));
+            case "close" -> call(this::close);
             default -> throw Lines.unknown(line);
         }
+    }
+
+    @SuppressWarnings("deprecation") // what is instead of it came with 4.1
+    private void close() {
+        consumer.close(ANSWER_WITHIN);
     }
 
     private void poll() {
