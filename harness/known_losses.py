@@ -343,8 +343,8 @@ _INTRODUCTION = """\
 # Known losses
 
 Losses that released versions of Apache Kafka or its clients are known for, and the campaigns in \
-`campaigns/known-losses/` that show them; the head of each says how. `make known-losses` runs \
-them, and writes this page and the finding of each run (`known-losses.json`). *k of n*: k of n \
+`campaigns/known-losses/` that show them. `make known-losses` runs them, and writes this page and \
+the finding of each run (`known-losses.json`). *k of n*: k of n \
 runs, each with its own seed, showed the loss; in brackets the first of these, with the number of \
 affected records. A run without effect or with too little evidence is *inconclusive* and not \
 counted. No sighting in n runs is no proof: a loss that shows in one run of three is missed with \
