@@ -99,7 +99,7 @@ class ProducerSpec(_Specification):
 
     @property
     def of_each_topic(self) -> Sequence["ProducerSpec"]:
-        """What it does for each of its cells, as the specification of a producer of that cell."""
+        """The specification of a producer of each of its cells alone."""
         alone = self.model_copy(update={"further": ()})
         return [alone, *(alone.model_copy(update=dict(one)) for one in self.further)]
 

@@ -59,7 +59,7 @@ _WAIT_S_MAX = 0.1
 
 @dataclass(slots=True)
 class _Sends:
-    """What a producer sends to one of its topics.
+    """The sends of a producer to one of its topics.
 
     Attributes:
         topic: Its name for the program; empty if there is only one.

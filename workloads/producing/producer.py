@@ -133,7 +133,7 @@ PURGE_SECONDS = 2.0
 
 @dataclass(slots=True)
 class _Sends:
-    """What a producer sends to one of its topics.
+    """The sends of a producer to one of its topics.
 
     Attributes:
         keys: Its keys, if it has any.

@@ -226,8 +226,9 @@ class WorkloadSpec(Section):
         return loads
 
     def shared_producers(self, cells: Iterable[Cell]) -> Sequence[Sequence[Cell]]:
-        """Return the cells that share their producers, two or more together."""
-        if not self.producers_shared:
+        """Return the cells that share their producers, two or more together. A workload that writes
+        in transactions is refused them."""
+        if not self.producers_shared or self.is_transactional:
             return []
         alike: dict[tuple[object, ...], list[Cell]] = {}
         for cell in cells:
