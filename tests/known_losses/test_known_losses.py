@@ -162,7 +162,7 @@ def test_findings_of_another_machine_add_up(runs: LossRuns, tmp_path: Path) -> N
         read_findings(file)
 
 
-def test_page_names_a_run_whose_number_of_records_is_unknown(runs: LossRuns) -> None:
+def test_unknown_number_of_records_is_named_on_the_page(runs: LossRuns) -> None:
     seen = LossFinding(seed=3, outcome=LossOutcome.SEEN)
     before = {runs.place("told", OLD): [seen]}
     text = page(runs.stories, replace(runs, before=before).tally)
