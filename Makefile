@@ -189,8 +189,8 @@ known-losses: setup  ## what releases of Apache Kafka are known to lose, RUNS=1 
 	$(BIN)/ackproof known-losses $(STORIES) --runs $(or $(RUNS),1) --out docs/known-losses.md
 
 # What was run is kept below results/mutants, and not run again.
-kafka-mutants: setup  ## which faults in Apache Kafka campaigns find, SEEDS=3 of 10 minutes each; as root; days, continues where it was
-	$(BIN)/ackproof mutants --seeds $(or $(SEEDS),3) $(if $(OUT),--out $(OUT))
+kafka-mutants: setup  ## which faults in Apache Kafka campaigns find, by SEEDS=1; as root; three hours a seed, continues where it was
+	$(BIN)/ackproof mutants --seeds $(or $(SEEDS),1) --out $(or $(OUT),docs/kafka-mutants.md)
 
 kafka-releases: setup  ## quick on releases of Apache Kafka, VERSIONS="3.9.2 newest"; all of the table in docs/kafka.md: an hour
 	$(BIN)/python docs/kafka_releases.py $(or $(OUT),results/kafka-releases) $(VERSIONS)

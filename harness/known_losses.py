@@ -29,7 +29,6 @@ from ackproof.harness.directory import ResultsDirectoryError
 from ackproof.harness.report.document import VerdictDocument
 from ackproof.harness.subprocesses import CachedRun
 from ackproof.history.messages import in_words
-from ackproof.history.storage import write_text
 from ackproof.infra.systems import parse
 from ackproof.infra.systems.product import MetadataQuorum
 
@@ -121,8 +120,7 @@ def read(file: Path) -> Mapping[str, ReportedLoss]:
 
 # --- findings and counts --------------------------------------------------------------------------
 #
-# A finding is small, and results are not: the findings of all runs are kept in a file beside the
-# page, so that runs on several machines, and on another day, add up.
+# The findings of all runs are kept beside the page.
 
 
 class LossOutcome(StrEnum):
@@ -153,28 +151,8 @@ class LossFinding:
 
 Findings = Mapping[str, Sequence[LossFinding]]
 """The findings of all runs, by the place of their story and side (:meth:`LossRuns.place`)."""
-_FINDINGS = TypeAdapter(dict[str, list[LossFinding]])
-
-
-def read_findings(file: Path) -> Findings:
-    """Return the findings of a file; none if there is no such file.
-
-    Raises ResultsDirectoryError with the problem of an invalid file.
-    """
-    try:
-        return _FINDINGS.validate_json(file.read_bytes())
-    except FileNotFoundError:
-        return {}
-    except ValidationError as error:
-        raise ResultsDirectoryError(f"{file}: no findings: {in_words(error)}") from None
-
-
-def write_findings(file: Path, findings: Findings) -> None:
-    """Write the findings into a file, in the order of their places and seeds."""
-    in_order = {
-        place: sorted(found, key=lambda one: one.seed) for place, found in sorted(findings.items())
-    }
-    write_text(file, _FINDINGS.dump_json(in_order, indent=1).decode() + "\n")
+FINDINGS = TypeAdapter(dict[str, list[LossFinding]])
+"""Their file beside the page (:func:`harness.subprocesses.read_findings`)."""
 
 
 def finding(run: CachedRun, shows: Collection[str]) -> LossFinding | None:
@@ -319,7 +297,9 @@ class LossRuns:
             for name, story in self.stories.items()
             for side in story.sides
         }
-        return {place: some for place, some in found.items() if some}
+        return {
+            place: sorted(some, key=lambda one: one.seed) for place, some in found.items() if some
+        }
 
     def tally(self, name: str, side: LossSystem) -> LossCounts:
         """Return the counts of all existing runs. Raises the errors of :meth:`findings`."""

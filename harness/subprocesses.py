@@ -12,12 +12,17 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
-from typing import IO
+from typing import IO, TypeVar
 
+from pydantic import TypeAdapter, ValidationError
+
+from ackproof.harness.directory import ResultsDirectoryError
 from ackproof.harness.exit_status import ExitStatus
 from ackproof.harness.interruption import SIGNALS
 from ackproof.harness.report import verdict
 from ackproof.harness.report.document import VerdictDocument
+from ackproof.history.messages import in_words
+from ackproof.history.storage import write_text
 from ackproof.infra.agent.parents import dying_with
 
 # --- processes ------------------------------------------------------------------------------------
@@ -216,3 +221,33 @@ def carry_out_all(
         tell("interrupted; run the command again to continue")
         return False
     return whole
+
+
+# --- findings -------------------------------------------------------------------------------------
+#
+# A finding says what a campaign that ran once says of what was asked. It is small, and results are
+# not. The findings of all runs are kept in a file beside the page that is made of them, so that
+# runs on several machines, and on another day, add up.
+
+F = TypeVar("F")
+
+
+def read_findings(file: Path, kind: TypeAdapter[dict[str, list[F]]]) -> Mapping[str, Sequence[F]]:
+    """Return the findings in a file, by the place of their runs; none if there is no such file.
+
+    Raises ResultsDirectoryError with the problem of an invalid file.
+    """
+    try:
+        return kind.validate_json(file.read_bytes())
+    except FileNotFoundError:
+        return {}
+    except ValidationError as error:
+        raise ResultsDirectoryError(f"{file}: no findings: {in_words(error)}") from None
+
+
+def write_findings(
+    file: Path, findings: Mapping[str, Sequence[F]], kind: TypeAdapter[dict[str, list[F]]]
+) -> None:
+    """Write findings into a file."""
+    in_order = {place: list(findings[place]) for place in sorted(findings)}
+    write_text(file, kind.dump_json(in_order, indent=1).decode() + "\n")

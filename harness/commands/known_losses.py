@@ -12,16 +12,20 @@ from ackproof.harness.commands import options
 from ackproof.harness.commands.errors import fail, reported_errors
 from ackproof.harness.exit_status import ExitStatus
 from ackproof.harness.known_losses import (
+    FINDINGS,
     LossCounts,
     LossRuns,
     LossSystem,
     page,
     read,
-    read_findings,
     words,
+)
+from ackproof.harness.subprocesses import (
+    ChildProcesses,
+    carry_out_all,
+    read_findings,
     write_findings,
 )
-from ackproof.harness.subprocesses import ChildProcesses, carry_out_all
 from ackproof.history.storage import write_text
 from ackproof.infra.systems import prepare
 
@@ -82,7 +86,7 @@ def known_losses(
             stories=known,
             campaigns=file.parent,
             results=results.absolute(),
-            before=read_findings(kept),
+            before=read_findings(kept, FINDINGS),
         )
         runs.check(names)
         for directory in (results, made.parent):
@@ -90,7 +94,7 @@ def known_losses(
         if seeds and not _carry_out(runs, names, seeds):
             status = ExitStatus.INCONCLUSIVE
         made.parent.mkdir(parents=True, exist_ok=True)
-        write_findings(kept, runs.all_findings)
+        write_findings(kept, runs.all_findings, FINDINGS)
         write_text(made, page(known, runs.tally))
         for name, side, tally in _tallies(runs, names):
             click.echo(f"{name}: {side.name}: {words(tally).replace('*', '')}")

@@ -12,15 +12,25 @@ from ackproof.harness.commands import options
 from ackproof.harness.commands.errors import fail, reported_errors
 from ackproof.harness.exit_status import ExitStatus
 from ackproof.harness.mutants.catalogue import (
-    DEFAULT_CAMPAIGN,
     KafkaMutant,
     catalogue,
     fetch_byteman,
 )
 from ackproof.harness.mutants.jepsen import CLASSPATH, jepsen_checker
 from ackproof.harness.mutants.page import MutantSummary, judgement_words, page, summary, words
-from ackproof.harness.mutants.runs import UNMUTATED, Detection, MutantFinding, MutantRuns
-from ackproof.harness.subprocesses import ChildProcesses, Interrupted
+from ackproof.harness.mutants.runs import (
+    FINDINGS,
+    UNMUTATED,
+    Detection,
+    MutantFinding,
+    MutantRuns,
+)
+from ackproof.harness.subprocesses import (
+    ChildProcesses,
+    Interrupted,
+    read_findings,
+    write_findings,
+)
 from ackproof.history.storage import write_text
 from ackproof.infra.systems import parse, prepare
 from ackproof.infra.systems.kafka.product import KafkaBuild
@@ -59,8 +69,9 @@ def _within(_context: click.Context, _option: click.Parameter, text: str) -> int
     epilog="""\b
 Examples:
   ackproof mutants --list                        what there is, and what each mutant breaks
-  ackproof mutants                               every mutant, one seed, as root; many hours
-  ackproof mutants --seeds 3 --within 20m        go on with more seeds until each one is found
+  ackproof mutants                               every mutant, one seed, as root; three hours
+  ackproof mutants --seeds 3                     go on with more seeds until each one is found
+  ackproof mutants --campaign nightly-kraft --within 20m
   ackproof mutants isr-joined-at-once --campaign mine.yaml
   ackproof mutants --seeds 0                     the page alone, of what was run
   ackproof mutants --reach                       which mutants the campaigns reach, in one run each
@@ -95,7 +106,7 @@ interrupted; 5 a file, Maven, Jepsen or a backend could not be used.
     metavar="CAMPAIGN",
     help=(
         "Run this campaign on every mutant. "
-        f"[default: {DEFAULT_CAMPAIGN}, or the one that the mutant names]"
+        "[default: a short one of their own, or the one that the mutant names]"
     ),
 )
 @click.option(
@@ -109,10 +120,9 @@ interrupted; 5 a file, Maven, Jepsen or a backend could not be used.
     "--within",
     "within_ms",
     callback=_within,
-    default="10m",
-    show_default=True,
+    default="all",
     metavar="DURATION",
-    help="Begin the faults of each run within this time; `all`: as the campaign says.",
+    help="Begin the faults of each run within this time. [default: as the campaign says]",
 )
 @click.option(
     "--jepsen",
@@ -142,7 +152,8 @@ def mutants(
 
     A JVM agent changes classes of each server when they are loaded. The unmutated release runs the
     same campaigns first. A mutant counts as found if a promised guarantee was broken. Results are
-    kept: after Ctrl-C, the same command continues with the rest.
+    kept: after Ctrl-C, the same command continues with the rest. The findings of all runs are in a
+    file beside the page (kafka-mutants.json), and need not be run again on another machine.
     """
     known = catalogue()
     chosen = {name: known[name] for name in _chosen(wanted, list(known))}
@@ -153,6 +164,7 @@ def mutants(
         made = out or results / "kafka-mutants.md"
         for directory in (results, made.parent):
             places.require_writable(directory)
+        kept = made.with_suffix(".json")
         prepare(system, click.echo)
         runs = MutantRuns(
             system=system,
@@ -162,6 +174,7 @@ def mutants(
             results=results.absolute(),
             byteman=fetch_byteman(click.echo),
             jepsen=jepsen or None,
+            before=read_findings(kept, FINDINGS),
         )
         runs.check(chosen.values())
         if reach:
@@ -176,6 +189,7 @@ def mutants(
             campaign = runs.campaign(one)
             found[name] = summary(runs.findings(one, campaign), release[campaign])
         made.parent.mkdir(parents=True, exist_ok=True)
+        write_findings(kept, runs.all_findings(known.values()), FINDINGS)
         write_text(made, page(runs.described(list(unmutated)), unmutated, known, found))
         for name in chosen:
             click.echo(f"{name}: {words(found[name])}")

@@ -34,7 +34,7 @@ _BYTEMAN = "org.jboss.byteman:byteman:4.0.24"
 _SHA256 = "d3a5299e42ce0775243818e739ccadfdb24922d11656ca9037f3673055369350"
 _RULES = "rules.btm"
 
-DEFAULT_CAMPAIGN = "nightly-kraft"
+DEFAULT_CAMPAIGN = str(Path(__file__).with_name("short.yaml"))
 _HEADINGS = ("breaks", "kind", "guarantee", "origin", "shows with")
 _CAMPAIGN = "campaign"
 _HEADING = re.compile(r"# ([a-z ]+): (.+)")

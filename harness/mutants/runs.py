@@ -9,8 +9,9 @@ import hashlib
 import re
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from itertools import chain
 from pathlib import Path
 from typing import Annotated
 
@@ -107,6 +108,10 @@ class MutantFinding:
 
 
 _FINDING = TypeAdapter(MutantFinding)
+Findings = Mapping[str, Sequence[MutantFinding]]
+"""Findings by the place of their runs below the results (:meth:`MutantRuns.place`)."""
+FINDINGS = TypeAdapter(dict[str, list[MutantFinding]])
+"""Their file beside a page (:func:`harness.subprocesses.read_findings`)."""
 
 
 # --- judgement --------------------------------------------------------------------------------
@@ -270,6 +275,7 @@ class MutantRuns:
         results: The directory below which each run has its own.
         byteman: Byteman's jar.
         jepsen: The class path of Jepsen's checker; None if it is not asked.
+        before: The findings of other runs.
     """
 
     system: str
@@ -279,6 +285,7 @@ class MutantRuns:
     results: Path
     byteman: Path
     jepsen: str | None = None
+    before: Findings = field(default_factory=dict)
 
     def campaign(self, mutant: KafkaMutant) -> str:
         """Return the campaign of a mutant."""
@@ -307,9 +314,27 @@ class MutantRuns:
 
     def findings(self, mutant: KafkaMutant | None, campaign: str) -> list[MutantFinding]:
         """Return the findings of all runs so far, by seed."""
-        files = self.place(mutant, campaign).glob("seed-*.json")
-        found = [one for file in files if (one := _read(file)) is not None]
-        return sorted(found, key=lambda one: one.seed)
+        place = self.place(mutant, campaign)
+        found = {one.seed: one for one in self.before.get(self._key(place), ())}
+        for file in place.glob("seed-*.json"):
+            if (one := _read(file)) is not None:
+                found[one.seed] = one
+        return sorted(found.values(), key=lambda one: one.seed)
+
+    def all_findings(self, mutants: Iterable[KafkaMutant]) -> Findings:
+        """Return the findings of all runs so far of the release and these mutants. Those of former
+        mutants and campaigns are not among them; those of other campaigns are."""
+        known = list(mutants)
+        release = ((None, campaign) for campaign in self.campaigns(known))
+        broken = ((one, self.campaign(one)) for one in known)
+        found = {
+            self._key(self.place(one, campaign)): self.findings(one, campaign)
+            for one, campaign in chain(release, broken)
+        }
+        return {**self.before, **{place: some for place, some in found.items() if some}}
+
+    def _key(self, place: Path) -> str:
+        return place.relative_to(self.results).as_posix()
 
     def carry_out(
         self, mutant: KafkaMutant | None, campaign: str, seed: int, children: ChildProcesses
@@ -320,8 +345,9 @@ class MutantRuns:
         OSError, and the errors of :func:`ask_jepsen`.
         """
         place = self.place(mutant, campaign)
-        if (known := _read(place / f"seed-{seed}.json")) is not None:
-            return self._completed(known, place, children)
+        for known in self.findings(mutant, campaign):
+            if known.seed == seed:
+                return self._completed(known, place, children)
         once = CachedRun(
             file=self._file(campaign),
             system=self.system

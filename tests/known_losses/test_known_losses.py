@@ -15,6 +15,7 @@ from ackproof.checkers.verdict import CampaignResult, Cause, RunResult, Verdict
 from ackproof.harness.cli import cli
 from ackproof.harness.directory import ResultsDirectoryError
 from ackproof.harness.known_losses import (
+    FINDINGS,
     LossCounts,
     LossFinding,
     LossOutcome,
@@ -22,11 +23,10 @@ from ackproof.harness.known_losses import (
     LossSystem,
     page,
     read,
-    read_findings,
     words,
-    write_findings,
 )
 from ackproof.harness.report import verdict
+from ackproof.harness.subprocesses import read_findings, write_findings
 from tests.support.builders.results import cell_result
 
 ROOT = Path(__file__).parents[2]
@@ -144,9 +144,9 @@ def test_findings_of_another_machine_add_up(runs: LossRuns, tmp_path: Path) -> N
     was_run(runs, OLD, 1, 7, Verdict.FAIL)
     was_run(runs, NEW, 1, 0, Verdict.PASS)
     file = tmp_path / "kept.json"
-    assert read_findings(file) == {}
-    write_findings(file, runs.all_findings)
-    there = replace(runs, results=tmp_path / "elsewhere", before=read_findings(file))
+    assert read_findings(file, FINDINGS) == {}
+    write_findings(file, runs.all_findings, FINDINGS)
+    there = replace(runs, results=tmp_path / "elsewhere", before=read_findings(file, FINDINGS))
     was_run(there, OLD, 2, 0, Verdict.PASS)
     assert words(there.tally("told", OLD)) == "**seen in 1 of 2**"
     assert words(there.tally("told", NEW)) == "not seen in 1"
@@ -159,7 +159,7 @@ def test_findings_of_another_machine_add_up(runs: LossRuns, tmp_path: Path) -> N
     assert there.all_findings == {}
     file.write_text("{", encoding="utf-8")
     with pytest.raises(ResultsDirectoryError, match="no findings"):
-        read_findings(file)
+        read_findings(file, FINDINGS)
 
 
 def test_unknown_number_of_records_is_named_on_the_page(runs: LossRuns) -> None:
@@ -266,7 +266,7 @@ def test_page_that_ships_is_that_of_the_findings_that_ship(tmp_path: Path) -> No
         stories=read(SHIPPED),
         campaigns=SHIPPED.parent,
         results=tmp_path,
-        before=read_findings(docs / "known-losses.json"),
+        before=read_findings(docs / "known-losses.json", FINDINGS),
     )
     shipped = (docs / "known-losses.md").read_text(encoding="utf-8")
     assert page(runs.stories, runs.tally) == shipped
