@@ -10,7 +10,8 @@ import os
 import subprocess
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from enum import StrEnum
@@ -77,23 +78,44 @@ class Judgement:
     """A judgement of a history by another judge than Ackproof's checkers.
 
     Attributes:
-        valid: Whether it found nothing wrong (Jepsen's ``:valid?``); None if that is unknown.
-        reasons: The names of the errors that it found, or the reason why that is unknown.
+        errors: The types of the errors that make the history invalid, by cell.
+        unknown: The reasons why there may be more; empty if everything was judged.
     """
 
-    valid: bool | None
-    reasons: tuple[str, ...] = ()
+    errors: Mapping[str, tuple[str, ...]]
+    unknown: tuple[str, ...]
+
+    @property
+    def types(self) -> Sequence[str]:
+        """Return the types of the errors in all cells, sorted."""
+        return sorted({one for types in self.errors.values() for one in types})
 
 
-def judgement(errors: Iterable[Error]) -> Judgement:
-    """Return Jepsen's judgement of a history with these errors."""
+VALID = Judgement(errors={}, unknown=())
+
+
+def together(judgements: Iterable[Judgement]) -> Judgement:
+    """Return what several judgements say together."""
+    every = list(judgements)
+    errors: dict[str, set[str]] = defaultdict(set)
+    for one in every:
+        for cell, types in one.errors.items():
+            errors[cell].update(types)
+    return Judgement(
+        errors={cell: tuple(sorted(types)) for cell, types in errors.items()},
+        unknown=tuple(sorted({reason for one in every for reason in one.unknown})),
+    )
+
+
+def judgement(cell: str, errors: Iterable[Error]) -> Judgement:
+    """Return Jepsen's judgement of the history of a cell, in which it found these errors."""
     types = {effect: set[str]() for effect in Effect}
     for one in errors:
         types[one.effect].add(one.anomaly)
-    if invalid := types[Effect.INVALID]:
-        return Judgement(valid=False, reasons=tuple(sorted(invalid)))
-    unknown = tuple(sorted(types[Effect.UNKNOWN]))
-    return Judgement(valid=None if unknown else True, reasons=unknown)
+    invalid = tuple(sorted(types[Effect.INVALID]))
+    return Judgement(
+        errors={cell: invalid} if invalid else {}, unknown=tuple(sorted(types[Effect.UNKNOWN]))
+    )
 
 
 class JepsenChecker:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ackproof.harness.mutants.catalogue import KafkaMutant, MutantKind
-from ackproof.harness.mutants.jepsen import Judgement
+from ackproof.harness.mutants.jepsen import Judgement, together
 from ackproof.harness.mutants.runs import Detection, MutantFinding
 
 NOT_RUN = "not run"
@@ -29,8 +29,8 @@ the cells of that rule that have an idempotent producer and no transactions, and
 a last consumer.
 
 Neither knows an excuse, such as a power failure of all replicas, or a client that begins a new \
-idempotent session. So an error counts as a find (bold) only if they do not find it on the \
-unmutated release in the same campaign.
+idempotent session. So an error counts as a find (bold) only if they do not find it in that cell \
+of the unmutated release in the same campaign.
 """
 _MINUTES = (5, 10, 20, 30, 60, 120)
 _SECONDS_A_MINUTE = 60
@@ -77,8 +77,8 @@ def summary(
                     by=one,
                     seconds=sum(known) if len(known) == number else None,
                     runs=len(findings),
-                    replication_test=_together(run.replication_test for run in effective),
-                    jepsen=_together(run.jepsen for run in effective),
+                    replication_test=_together([run.replication_test for run in effective]),
+                    jepsen=_together([run.jepsen for run in effective]),
                     unmutated=unmutated,
                 )
     return MutantSummary()
@@ -132,32 +132,30 @@ def judgement_words(judged: Judgement | None, errors: Collection[str] = ()) -> s
     """Return a judgement in words, ``lost, duplicated``, with the given errors in bold."""
     if judged is None:
         return ""
-    if judged.valid:
-        return "valid"
-    reasons = ", ".join(f"**{one}**" if one in errors else one for one in judged.reasons)
-    return reasons if judged.valid is False else f"not known: {reasons}"
+    types = ", ".join(f"**{one}**" if one in errors else one for one in judged.types)
+    return types or ("not known: " + ", ".join(judged.unknown) if judged.unknown else "valid")
 
 
 def _together(judgements: Iterable[Judgement | None]) -> Judgement | None:
     """Return what the judgements of several runs say together. None stands for no judgement."""
     known = [one for one in judgements if one is not None]
-    for valid in (False, None, True):
-        if those := [one for one in known if one.valid is valid]:
-            reasons = sorted({reason for one in those for reason in one.reasons})
-            return Judgement(valid=valid, reasons=tuple(reasons))
-    return None
+    return together(known) if known else None
 
 
 def _found(mutant: Judgement | None, unmutated: Judgement | None) -> Collection[str] | None:
-    """Return the errors that another judge found on a mutant and not on the unmutated release; None
-    if they are not known."""
-    if mutant is None or mutant.valid is None:
+    """Return the types of errors that another judge found in a cell of a mutant and not in that
+    cell of the unmutated release; None if they are not known."""
+    if mutant is None or (mutant.unknown and not mutant.errors):
         return None
-    if mutant.valid:
-        return ()
-    if unmutated is None or unmutated.valid is None:
+    if mutant.errors and (unmutated is None or unmutated.unknown):
         return None
-    return set(mutant.reasons) - set(unmutated.reasons)
+    known = {} if unmutated is None else unmutated.errors
+    return {
+        one
+        for cell, types in mutant.errors.items()
+        for one in types
+        if one not in known.get(cell, ())
+    }
 
 
 def _others(one: MutantSummary) -> Sequence[tuple[Judgement | None, Collection[str] | None]]:

@@ -23,7 +23,14 @@ from ackproof.config import documents
 from ackproof.harness.campaign import validation
 from ackproof.harness.campaign.model.values import format_ms
 from ackproof.harness.mutants.catalogue import KafkaMutant, write_agent
-from ackproof.harness.mutants.jepsen import Error, Judgement, jepsen_checker, judgement
+from ackproof.harness.mutants.jepsen import (
+    VALID,
+    JepsenChecker,
+    Judgement,
+    jepsen_checker,
+    judgement,
+    together,
+)
 from ackproof.harness.report import verdict
 from ackproof.harness.report.cell_document import CellDocument
 from ackproof.harness.report.document import VerdictDocument
@@ -31,6 +38,7 @@ from ackproof.harness.subprocesses import CachedRun, ChildProcesses, last_words
 from ackproof.history import jepsen, manifest
 from ackproof.history.cell import Value
 from ackproof.history.errors import DamagedFiles
+from ackproof.history.manifest import PlannedRun
 from ackproof.history.storage import write_text
 from ackproof.infra.api.interface import InfraError
 from ackproof.infra.systems.kafka.product import AGENT
@@ -46,7 +54,8 @@ _OF_REPLICATION_TEST: Mapping[str, Value] = {
     "unclean.leader.election.enable": False,
 }
 _WITHOUT_DUPLICATES: Mapping[str, Value] = {**_OF_REPLICATION_TEST, "enable.idempotence": True}
-_ERRORS = ("lost", "duplicated")
+_INCOMPLETE = Judgement(errors={}, unknown=("incomplete history",))
+_ERRORS = (_LOST, _DUPLICATED) = ("lost", "duplicated")
 """The errors that the rule of Kafka's own test knows."""
 _RULE_FAILED = "org.jboss.byteman.rule.exception."
 """The package of the exceptions of rules that do not fit the release, or fail when they act."""
@@ -72,9 +81,7 @@ def _of_former_version(stored: object) -> object:
     only have whether the rule was broken."""
     if not isinstance(stored, bool):
         return stored
-    return (
-        Judgement(valid=None, reasons=(" or ".join(_ERRORS),)) if stored else Judgement(valid=True)
-    )
+    return Judgement(errors={}, unknown=(" or ".join(_ERRORS),)) if stored else VALID
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,15 +178,19 @@ def ask_replication_test(result: VerdictDocument) -> Judgement | None:
     Only cells count that have the settings of that test: ``acks=all``, ``min.insync.replicas=2``
     and no unclean election. Return None without such a cell.
     """
-    lost = [one.lost for one in _with_settings(result, _OF_REPLICATION_TEST)]
-    duplicated = [one.duplicated for one in _with_settings(result, _WITHOUT_DUPLICATES)]
-    if not lost:
-        return None
-    counts = dict(zip(_ERRORS, (lost, duplicated), strict=True))
-    if broken := tuple(name for name, those in counts.items() if any(those)):
-        return Judgement(valid=False, reasons=broken)
-    unknown = tuple(name for name, those in counts.items() if None in those)
-    return Judgement(valid=None if unknown else True, reasons=unknown)
+    judged = [_by_counts(one) for one in _with_settings(result, _OF_REPLICATION_TEST)]
+    return together(judged) if judged else None
+
+
+def _by_counts(cell: CellDocument) -> Judgement:
+    counts = {_LOST: cell.lost}
+    if (cell.model_extra or {}).get("enable.idempotence"):
+        counts[_DUPLICATED] = cell.duplicated
+    errors = tuple(name for name, count in counts.items() if count)
+    return Judgement(
+        errors={cell.cell: errors} if errors else {},
+        unknown=tuple(name for name, count in counts.items() if count is None),
+    )
 
 
 def ask_jepsen(result: VerdictDocument, directory: Path, classpath: str) -> Judgement | None:
@@ -204,24 +215,26 @@ def ask_jepsen(result: VerdictDocument, directory: Path, classpath: str) -> Judg
     ]
     if not suited:
         return None
-    # Where the final read is incomplete, or records expired, Jepsen takes unread records for lost.
-    whole = [one for one in suited if one.lost is not None and one.forgotten is None]
-    errors: list[Error] = []
-    is_whole = len(whole) == len(suited)
+    judged = []
     with jepsen_checker(classpath, directory.with_name(f"{directory.name}.jepsen")) as checker:
-        for run in planned:
-            topics = {one.topic for one in whole if one.run == run.number}
+        for one in suited:
+            run = next(run for run in planned if run.number == one.run)
             history = directory / "runs" / str(run.number) / "history"
-            try:
-                ops = list(jepsen.recorded(history, run, topics)) if topics else []
-            except DamagedFiles:
-                is_whole = False
-            else:
-                errors += checker.errors(ops) if ops else []
-    judged = judgement(errors)
-    if judged.valid and not is_whole:
-        return Judgement(valid=None, reasons=("incomplete history",))
-    return judged
+            judged.append(_of_cell(one, history, run, checker))
+    return together(judged)
+
+
+def _of_cell(
+    cell: CellDocument, history: Path, run: PlannedRun, checker: JepsenChecker
+) -> Judgement:
+    # Where the final read is incomplete, or records expired, Jepsen takes unread records for lost.
+    if cell.lost is None or cell.forgotten is not None:
+        return _INCOMPLETE
+    try:
+        ops = list(jepsen.recorded(history, run, {cell.topic}))
+    except DamagedFiles:
+        return _INCOMPLETE
+    return judgement(cell.cell, checker.errors(ops))
 
 
 def _with_settings(

@@ -20,7 +20,7 @@ from ackproof.harness.mutants.catalogue import (
     read,
     write_agent,
 )
-from ackproof.harness.mutants.jepsen import Effect, Error, Judgement, judgement
+from ackproof.harness.mutants.jepsen import VALID, Effect, Error, Judgement, judgement
 from ackproof.harness.mutants.page import page, summary, words
 from ackproof.harness.mutants.runs import (
     FINDINGS,
@@ -260,15 +260,14 @@ def test_faults_last_as_long_as_asked(runs: MutantRuns, mutant: KafkaMutant) -> 
 
 STRICT = {"acks": "all", "min.insync.replicas": 2, "unclean.leader.election.enable": False}
 IDEMPOTENT = {**STRICT, "enable.idempotence": True}
-VALID = Judgement(valid=True)
 
 
-def invalid(*errors: str) -> Judgement:
-    return Judgement(valid=False, reasons=errors)
+def invalid(*errors: str, cell: str = "c") -> Judgement:
+    return Judgement(errors={cell: errors}, unknown=())
 
 
 def unknown(*reasons: str) -> Judgement:
-    return Judgement(valid=None, reasons=reasons)
+    return Judgement(errors={}, unknown=reasons)
 
 
 def checked_cell(settings: Mapping[str, Any], **changes: Any) -> VerdictDocument:
@@ -284,7 +283,11 @@ def checked_cell(settings: Mapping[str, Any], **changes: Any) -> VerdictDocument
         (IDEMPOTENT, {"lost": 0, "duplicated": 3}, invalid("duplicated")),
         (IDEMPOTENT, {"lost": 0}, VALID),
         (IDEMPOTENT, {"lost": None}, unknown("lost")),
-        (IDEMPOTENT, {"lost": None, "duplicated": 3}, invalid("duplicated")),
+        (
+            IDEMPOTENT,
+            {"lost": None, "duplicated": 3},
+            Judgement(errors={"c": ("duplicated",)}, unknown=("lost",)),
+        ),
         ({**STRICT, "min.insync.replicas": 1}, {"lost": 1}, None),
         ({**STRICT, "acks": "1"}, {"lost": 1}, None),
         ({**STRICT, "unclean.leader.election.enable": True}, {"lost": 1}, None),
@@ -302,14 +305,14 @@ def test_rule_of_replication_test_counts_its_own_settings_alone(
         ([], VALID),
         ([Effect.ALLOWED], VALID),
         ([Effect.ALLOWED, Effect.UNKNOWN], unknown("unknown")),
-        ([Effect.INVALID, Effect.UNKNOWN, Effect.INVALID], invalid("invalid")),
+        ([Effect.INVALID, Effect.ALLOWED, Effect.INVALID], invalid("invalid")),
     ],
 )
 def test_judgement_of_jepsen_is_that_of_its_worst_errors(
     effects: list[Effect], expected: Judgement
 ) -> None:
     none: Any = {"key": None, "client": None, "values": (), "offsets": (), "skipped": ()}
-    assert judgement(Error(anomaly=one, effect=one, **none) for one in effects) == expected
+    assert judgement("c", [Error(anomaly=one, effect=one, **none) for one in effects]) == expected
 
 
 @pytest.mark.parametrize(
@@ -402,6 +405,7 @@ def test_page_counts_only_judged_mutants_by_time(mutant: KafkaMutant) -> None:
         (VALID, VALID, "valid", "0 of 1"),
         (invalid("duplicate"), invalid("duplicate"), "duplicate", "0 of 1"),
         (invalid("duplicate"), invalid("duplicate", "unseen"), "duplicate, **unseen**", "1 of 1"),
+        (invalid("duplicate"), invalid("duplicate", cell="d"), "**duplicate**", "1 of 1"),
         (invalid("duplicate"), VALID, "valid", "0 of 1"),
         (None, invalid("unseen"), "unseen", ""),
         (unknown("no-writer-of"), invalid("unseen"), "unseen", ""),
