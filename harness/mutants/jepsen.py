@@ -11,7 +11,7 @@ import subprocess
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from enum import StrEnum
@@ -78,7 +78,8 @@ class Judgement:
     """A judgement of a history by another judge than Ackproof's checkers.
 
     Attributes:
-        errors: The types of the errors that make the history invalid, by cell.
+        errors: The types of the errors that make the history invalid, by cell. The cell is empty if
+            it is not known, as in findings of former versions.
         unknown: The reasons why there may be more; empty if everything was judged.
     """
 
@@ -89,6 +90,16 @@ class Judgement:
     def types(self) -> Sequence[str]:
         """Return the types of the errors in all cells, sorted."""
         return sorted({one for types in self.errors.values() for one in types})
+
+    def beyond(self, other: "Judgement") -> Collection[str]:
+        """Return the types of errors in a cell that the other has not in that cell."""
+        return {
+            one
+            for cell, types in self.errors.items()
+            for one in types
+            if one not in (other.types if not cell else other.errors.get(cell, ()))
+            and one not in other.errors.get("", ())
+        }
 
 
 VALID = Judgement(errors={}, unknown=())

@@ -147,15 +147,9 @@ def _found(mutant: Judgement | None, unmutated: Judgement | None) -> Collection[
     cell of the unmutated release; None if they are not known."""
     if mutant is None or (mutant.unknown and not mutant.errors):
         return None
-    if mutant.errors and (unmutated is None or unmutated.unknown):
-        return None
-    known = {} if unmutated is None else unmutated.errors
-    return {
-        one
-        for cell, types in mutant.errors.items()
-        for one in types
-        if one not in known.get(cell, ())
-    }
+    if not mutant.errors:
+        return ()
+    return None if unmutated is None or unmutated.unknown else mutant.beyond(unmutated)
 
 
 def _others(one: MutantSummary) -> Sequence[tuple[Judgement | None, Collection[str] | None]]:

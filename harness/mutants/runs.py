@@ -77,11 +77,18 @@ class Detection(StrEnum):
 
 
 def _of_former_version(stored: object) -> object:
-    """Return a judgement by the rule of Kafka's own test as it is stored today. Former findings
-    only have whether the rule was broken."""
-    if not isinstance(stored, bool):
+    """Return a judgement as it is stored today. Former findings only have whether the rule of
+    Kafka's own test was broken, or the errors of all cells together."""
+    if isinstance(stored, bool):
+        return Judgement(errors={}, unknown=(" or ".join(_ERRORS),)) if stored else VALID
+    if not isinstance(stored, dict) or "valid" not in stored:
         return stored
-    return Judgement(errors={}, unknown=(" or ".join(_ERRORS),)) if stored else VALID
+    reasons = stored["reasons"]
+    broken = stored["valid"] is False
+    return {"errors": {"": reasons} if broken else {}, "unknown": [] if broken else reasons}
+
+
+StoredJudgement = Annotated[Judgement, BeforeValidator(_of_former_version)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,8 +116,8 @@ class MutantFinding:
     why: str = ""
     seconds: float | None = None
     effective_on: tuple[str, ...] = ()
-    replication_test: Annotated[Judgement | None, BeforeValidator(_of_former_version)] = None
-    jepsen: Judgement | None = None
+    replication_test: StoredJudgement | None = None
+    jepsen: StoredJudgement | None = None
     version: str = ""
 
 
@@ -397,7 +404,8 @@ class MutantRuns:
         self, finding: MutantFinding, place: Path, children: ChildProcesses
     ) -> MutantFinding:
         directory = place / f"seed-{finding.seed}"
-        if self.jepsen is None or finding.jepsen is not None or not directory.exists():
+        known = finding.jepsen is not None and "" not in finding.jepsen.errors
+        if self.jepsen is None or known or not directory.exists():
             return finding
         result = verdict.read_document(directory / verdict.FILE)
         children.check()

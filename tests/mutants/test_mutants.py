@@ -317,7 +317,14 @@ def test_judgement_of_jepsen_is_that_of_its_worst_errors(
 
 @pytest.mark.parametrize(
     ("stored", "expected"),
-    [("true", unknown("lost or duplicated")), ("false", VALID), ("null", None)],
+    [
+        ("true", unknown("lost or duplicated")),
+        ("false", VALID),
+        ("null", None),
+        ('{"valid": true, "reasons": []}', VALID),
+        ('{"valid": false, "reasons": ["lost"]}', invalid("lost", cell="")),
+        ('{"valid": null, "reasons": ["lost"]}', unknown("lost")),
+    ],
 )
 def test_finding_of_a_former_version_is_read(
     runs: MutantRuns, mutant: KafkaMutant, stored: str, expected: Judgement | None
@@ -406,6 +413,8 @@ def test_page_counts_only_judged_mutants_by_time(mutant: KafkaMutant) -> None:
         (invalid("duplicate"), invalid("duplicate"), "duplicate", "0 of 1"),
         (invalid("duplicate"), invalid("duplicate", "unseen"), "duplicate, **unseen**", "1 of 1"),
         (invalid("duplicate"), invalid("duplicate", cell="d"), "**duplicate**", "1 of 1"),
+        (invalid("duplicate"), invalid("duplicate", cell=""), "duplicate", "0 of 1"),
+        (invalid("duplicate", cell=""), invalid("duplicate", "x"), "duplicate, **x**", "1 of 1"),
         (invalid("duplicate"), VALID, "valid", "0 of 1"),
         (None, invalid("unseen"), "unseen", ""),
         (unknown("no-writer-of"), invalid("unseen"), "unseen", ""),
