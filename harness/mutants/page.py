@@ -171,14 +171,12 @@ def _sound(found: Sequence[MutantFinding]) -> str:
     result = summary(found)
     if result.detection is Detection.FOUND:
         return f"{words(result)}: no find counts"
+    says = words(result)
     if result.detection is Detection.NOT_FOUND:
         held = sum(one.detection is Detection.NOT_FOUND for one in found)
-        others = [judgement_words(one) or "not asked" for one, _ in _others(result)]
-        return (
-            f"every guarantee held in {held} of {result.runs}; "
-            f"`replication_test`: {others[0]}; Jepsen: {others[1]}"
-        )
-    return words(result)
+        says = f"every guarantee held in {held} of {result.runs}"
+    others = [judgement_words(one) or "not asked" for one, _ in _others(result)]
+    return f"{says}; `replication_test`: {others[0]}; Jepsen: {others[1]}"
 
 
 def _score(
