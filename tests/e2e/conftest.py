@@ -49,12 +49,17 @@ def _no_sources(directory: str, names: list[str]) -> set[str]:
 
 
 class Ackproof:
-    """The command line, as a user has it, in a directory and with a registry of its own."""
+    """The command line, as a user has it, in a directory and with a registry of its own. It has
+    met no cluster yet."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self.state = directory / "state"
-        self.environ = {**os.environ, "ACKPROOF_STATE_DIRECTORY": str(self.state)}
+        self.environ = {
+            **os.environ,
+            "ACKPROOF_STATE_DIRECTORY": str(self.state),
+            "XDG_STATE_HOME": str(directory / "known"),
+        }
         lay_decoys(directory)
         self.vary({})
 

@@ -34,31 +34,24 @@ def kafka(tmp_path_factory):
         yield cluster
 
 
-@pytest.fixture
-def on_kafka(ackproof, tmp_path):
-    """The command line, that has met no such cluster yet."""
-    ackproof.environ["XDG_STATE_HOME"] = str(tmp_path / "known")
-    return ackproof
-
-
 def vary(ackproof, cluster, *faults, **further):
     sections = {"cells": CELLS, "schedule": AROUND, "limits": LIMITS, "evidence": {"acked.min": 50}}
     ackproof.vary({**sections, "cluster": cluster, "faults": list(faults), **further})
 
 
-def verdict(on_kafka, *statuses):
-    result = on_kafka("run", "small.yaml", "--out", "results", "--yes")
+def verdict(ackproof, *statuses):
+    result = ackproof("run", "small.yaml", "--out", "results", "--yes")
     assert result.returncode in (0, *statuses), result.stdout + result.stderr
-    return json.loads((on_kafka.directory / "results" / "verdict.json").read_text())
+    return json.loads((ackproof.directory / "results" / "verdict.json").read_text())
 
 
 def states(kafka: KafkaOnHosts) -> list[str]:
     return [kafka.state(number) for number in range(3)]
 
 
-def test_faults_beside_brokers_are_proven_and_leave_nothing(kafka: KafkaOnHosts, on_kafka) -> None:
+def test_faults_beside_brokers_are_proven_and_leave_nothing(kafka: KafkaOnHosts, ackproof) -> None:
     vary(
-        on_kafka,
+        ackproof,
         kafka.section(),
         {"fault": "isolate", "target": "leader(acks-all-minisr-2, any)", "hold": "10s"},
         {"fault": "cut", "target": "client-1 <-> broker-2", "hold": "5s"},
@@ -66,71 +59,71 @@ def test_faults_beside_brokers_are_proven_and_leave_nothing(kafka: KafkaOnHosts,
         {"fault": "disk-full", "target": "broker-1", "hold": "10s"},
     )
     before = states(kafka)
-    document = verdict(on_kafka)
+    document = verdict(ackproof)
     assert [fault["proven"] for fault in document["faults"]] == [True] * 4
     assert document["cells"][0]["verdict"] == "pass"
-    journal = (on_kafka.directory / "results" / "runs" / "1" / "external.jsonl").read_text()
+    journal = (ackproof.directory / "results" / "runs" / "1" / "external.jsonl").read_text()
     attached = [json.loads(line)["attached"] for line in journal.splitlines() if "attached" in line]
     assert [one is None for one in attached] == [False, True]
     assert states(kafka) == before
     assert kafka.topics() == set()
 
 
-def test_controllers_and_racks_are_targets(kafka: KafkaOnHosts, on_kafka) -> None:
+def test_controllers_and_racks_are_targets(kafka: KafkaOnHosts, ackproof) -> None:
     known = {"controllers": {"quorum.voters": kafka.voters}, "racks": {"a": [1, 3], "b": [2]}}
     vary(
-        on_kafka,
+        ackproof,
         kafka.section(**known),
         {"fault": "kill", "target": "controller", "hold": "12s"},
         {"fault": "isolate", "target": "controller", "hold": "12s"},
         {"fault": "pause", "target": "majority(quorum)", "hold": "12s"},
         {"story": "zone-cut-off", "rack": "b"},
     )
-    document = verdict(on_kafka)
+    document = verdict(ackproof)
     assert [fault["proven"] for fault in document["faults"]] == [True] * 4
     assert document["cells"][0]["verdict"] == "pass"
     assert kafka.topics() == set()
 
 
-def test_controller_with_a_host_of_its_own_is_a_target(tmp_path_factory, on_kafka) -> None:
+def test_controller_with_a_host_of_its_own_is_a_target(tmp_path_factory, ackproof) -> None:
     with kafka_on_hosts(tmp_path_factory.mktemp("apart"), apart=True) as kafka:
         vary(
-            on_kafka,
+            ackproof,
             kafka.section(controllers={"quorum.voters": kafka.voters}),
             {"fault": "kill", "target": "controller", "hold": "12s"},
             {"fault": "isolate", "target": "leader(acks-all-minisr-2, any)", "hold": "12s"},
             {"fault": "isolate", "target": "controller", "hold": "12s"},
         )
         before = [kafka.state(number) for number in range(4)]
-        document = verdict(on_kafka)
+        document = verdict(ackproof)
         assert [fault["proven"] for fault in document["faults"]] == [True] * 3
         assert document["cells"][0]["verdict"] == "pass"
         assert [kafka.state(number) for number in range(4)] == before
 
 
-def test_rack_that_the_cluster_does_not_have_is_refused(kafka: KafkaOnHosts, on_kafka) -> None:
-    vary(on_kafka, kafka.section(racks={"a": [1, 2], "b": [3]}))
-    result = on_kafka("run", "small.yaml", "--out", "results", "--yes")
+def test_rack_that_the_cluster_does_not_have_is_refused(kafka: KafkaOnHosts, ackproof) -> None:
+    vary(ackproof, kafka.section(racks={"a": [1, 2], "b": [3]}))
+    result = ackproof("run", "small.yaml", "--out", "results", "--yes")
     assert result.returncode == USAGE
     assert "racks.a: says 1, 2, but this rack has the brokers 1, 3 on the cluster" in result.stderr
 
 
-def test_ordered_unclean_election_is_proven(kafka: KafkaOnHosts, on_kafka) -> None:
+def test_ordered_unclean_election_is_proven(kafka: KafkaOnHosts, ackproof) -> None:
     cells = {"acks": "all", "min.insync.replicas": 1, "replication.factor": 2, "partitions": 1}
     vary(
-        on_kafka,
+        ackproof,
         kafka.section(controllers={"quorum.voters": kafka.voters}),
         {"story": "administrator-elects-uncleanly", "topic": "acks-all-minisr-1"},
         cells=cells,
     )
-    document = verdict(on_kafka)
+    document = verdict(ackproof)
     names = [fault["name"].partition("#")[0] for fault in document["faults"]]
     assert names == ["cut", "kill", "elect-unclean"]
     assert [fault["proven"] for fault in document["faults"]] == [True] * 3
     assert document["cells"][0]["verdict"] == "not-guaranteed"
 
 
-def test_topics_that_forget_are_judged(kafka: KafkaOnHosts, on_kafka) -> None:
+def test_topics_that_forget_are_judged(kafka: KafkaOnHosts, ackproof) -> None:
     topic = {
         "cleanup.policy": ["delete", "compact"],
         "retention.ms": 20_000,
@@ -139,7 +132,7 @@ def test_topics_that_forget_are_judged(kafka: KafkaOnHosts, on_kafka) -> None:
         "min.compaction.lag.ms": 15_000,
     }
     vary(
-        on_kafka,
+        ackproof,
         kafka.section(),
         {"fault": "kill", "target": "leader(any, any)", "at": "40s", "hold": "10s"},
         cells={**CELLS, "topic": topic},
@@ -147,7 +140,7 @@ def test_topics_that_forget_are_judged(kafka: KafkaOnHosts, on_kafka) -> None:
         schedule={**AROUND, "tail": "20s"},
     )
     # On a busy machine the starts of logs are seen too seldom to decide when records went.
-    by_age, by_key = verdict(on_kafka, INCONCLUSIVE)["cells"]
+    by_age, by_key = verdict(ackproof, INCONCLUSIVE)["cells"]
     for cell in (by_age, by_key):
         assert cell["forgotten"] > 0
         assert cell["lost"] == 0
@@ -157,34 +150,34 @@ def test_topics_that_forget_are_judged(kafka: KafkaOnHosts, on_kafka) -> None:
     assert by_key["topic.cleanup.policy"] == "compact"
 
 
-def test_faults_of_a_killed_run_are_undone_by_clean(kafka: KafkaOnHosts, on_kafka) -> None:
+def test_faults_of_a_killed_run_are_undone_by_clean(kafka: KafkaOnHosts, ackproof) -> None:
     vary(
-        on_kafka, kafka.section(), {"fault": "cut", "target": "broker-1 -> broker-2", "hold": "9m"}
+        ackproof, kafka.section(), {"fault": "cut", "target": "broker-1 -> broker-2", "hold": "9m"}
     )
     before = states(kafka)
-    running = on_kafka.start("run", "small.yaml", "--out", "results", "--yes")
-    on_kafka.wait_for_output("cut#1 verified")
+    running = ackproof.start("run", "small.yaml", "--out", "results", "--yes")
+    ackproof.wait_for_output("cut#1 verified")
     assert "drop" in kafka.state(1)
     os.kill(running.pid, signal.SIGKILL)
     running.wait(PATIENCE_S)
 
-    cleaned = on_kafka("clean")
+    cleaned = ackproof("clean")
     assert cleaned.returncode == 0, cleaned.stdout + cleaned.stderr
     assert states(kafka) == before
     assert kafka.topics() == set()
 
 
-def test_broker_that_the_agent_paused_is_resumed_by_clean(kafka: KafkaOnHosts, on_kafka) -> None:
+def test_broker_that_the_agent_paused_is_resumed_by_clean(kafka: KafkaOnHosts, ackproof) -> None:
     servers = kafka.servers(commands={"start": ["sudo", "-n", "systemctl", "start", "kafka"]})
     pause = {"fault": "pause", "target": "broker-2", "hold": "9m"}
-    vary(on_kafka, kafka.section(servers=servers), pause)
-    running = on_kafka.start("run", "small.yaml", "--out", "results", "--yes")
-    on_kafka.wait_for_output("pause#1 verified")
+    vary(ackproof, kafka.section(servers=servers), pause)
+    running = ackproof.start("run", "small.yaml", "--out", "results", "--yes")
+    ackproof.wait_for_output("pause#1 verified")
     assert kafka.process_state(1) == "T"
     os.kill(running.pid, signal.SIGKILL)
     running.wait(PATIENCE_S)
 
-    cleaned = on_kafka("clean")
+    cleaned = ackproof("clean")
     assert cleaned.returncode == 0, cleaned.stdout + cleaned.stderr
     assert kafka.process_state(1) != "T"
     wait_until(kafka.complete, PATIENCE_S, "all brokers to serve")
@@ -212,12 +205,12 @@ def test_host_undoes_faults_when_its_lease_ends(kafka: KafkaOnHosts) -> None:
     assert kafka.state(0) == before
 
 
-def test_host_of_another_broker_is_refused(kafka: KafkaOnHosts, on_kafka) -> None:
+def test_host_of_another_broker_is_refused(kafka: KafkaOnHosts, ackproof) -> None:
     servers = dict(kafka.servers())
     servers["broker-1"], servers["broker-2"] = servers["broker-2"], servers["broker-1"]
-    vary(on_kafka, kafka.section(servers=servers))
+    vary(ackproof, kafka.section(servers=servers))
     before = states(kafka)
-    result = on_kafka("run", "small.yaml", "--out", "results", "--yes")
+    result = ackproof("run", "small.yaml", "--out", "results", "--yes")
     assert result.returncode != 0
     address = kafka.hosts.addresses[1]
     assert f"{address} is not the host of broker-1" in result.stdout, result.stdout + result.stderr

@@ -30,34 +30,27 @@ def yours(tmp_path_factory):
         yield cluster
 
 
-@pytest.fixture
-def on_yours(ackproof, tmp_path):
-    """The command line, that has met no such cluster yet."""
-    ackproof.environ["XDG_STATE_HOME"] = str(tmp_path / "known")
-    return ackproof
-
-
 def vary(ackproof, cluster, *faults):
     sections = {"cells": CELLS, "schedule": AROUND, "limits": LIMITS, "evidence": {"acked.min": 50}}
     ackproof.vary({**sections, "cluster": cluster, "faults": list(faults)})
 
 
-def test_orders_alone_reach_a_verdict_and_leave_nothing(yours, on_yours) -> None:
+def test_orders_alone_reach_a_verdict_and_leave_nothing(yours, ackproof) -> None:
     orders = (
         {"fault": "alter-min-isr", "target": "topic(acks-all-minisr-2)", "hold": "2s"},
         {"fault": "create-topic", "target": "all", "hold": "2s", "parameters": {"topics": 1}},
         {"fault": "command", "target": "all", "hold": "2s", "parameters": by_addresses()},
     )
-    vary(on_yours, yours.section(), *orders)
+    vary(ackproof, yours.section(), *orders)
     before = yours.topics()
 
-    asked = on_yours("run", "small.yaml", "--out", "results", "--allow-commands")
+    asked = ackproof("run", "small.yaml", "--out", "results", "--allow-commands")
     assert asked.returncode == USAGE, asked.stdout + asked.stderr
     assert "first run on the cluster" in asked.stderr
     assert yours.topics() == before
-    assert not (on_yours.directory / "results").exists()
+    assert not (ackproof.directory / "results").exists()
 
-    tried = on_yours("run", "small.yaml", "--preflight", "--yes", "--allow-commands")
+    tried = ackproof("run", "small.yaml", "--preflight", "--yes", "--allow-commands")
     assert tried.returncode == 0, tried.stdout + tried.stderr
     assert tried.stdout.endswith(": it can run here; nothing was started\n")
     assert all(address in tried.stdout for address in yours.bootstrap.split(","))
@@ -67,14 +60,14 @@ def test_orders_alone_reach_a_verdict_and_leave_nothing(yours, on_yours) -> None
     assert "Write on topics" in untried
     assert "AlterConfigs" not in untried
     assert yours.topics() == before
-    assert not (on_yours.directory / "results").exists()
+    assert not (ackproof.directory / "results").exists()
 
-    result = on_yours("run", "small.yaml", "--out", "results", "--yes", "--allow-commands")
+    result = ackproof("run", "small.yaml", "--out", "results", "--yes", "--allow-commands")
     assert result.returncode == 0, result.stdout + result.stderr
-    assert contradictions(on_yours.directory / "results", complete=True) == []
-    struck = addresses_struck(on_yours.directory / "struck")
+    assert contradictions(ackproof.directory / "results", complete=True) == []
+    struck = addresses_struck(ackproof.directory / "struck")
     assert sorted(struck) == sorted(yours.bootstrap.split(","))
-    document = json.loads((on_yours.directory / "results" / "verdict.json").read_text())
+    document = json.loads((ackproof.directory / "results" / "verdict.json").read_text())
     assert [fault["proven"] for fault in document["faults"]] == [True] * 3
     (cell,) = document["cells"]
     assert (cell["verdict"], cell["lost"]) == ("pass", 0)
@@ -82,35 +75,35 @@ def test_orders_alone_reach_a_verdict_and_leave_nothing(yours, on_yours) -> None
     assert held["no-acked-record-lost"] is True
     assert [held[name] for name in NOT_CHECKED] == [None] * len(NOT_CHECKED)
     assert yours.topics() == before
-    assert on_yours("clean").stdout == "nothing to remove\n"
+    assert ackproof("clean").stdout == "nothing to remove\n"
 
 
-def test_preflight_names_a_topic_that_would_not_be_created(yours, on_yours) -> None:
-    vary(on_yours, yours.section())
+def test_preflight_names_a_topic_that_would_not_be_created(yours, ackproof) -> None:
+    vary(ackproof, yours.section())
     name = "ackproof-00000007-acks-all-minisr-2"
     with AdminClient({"bootstrap.servers": yours.bootstrap}) as admin:
         admin.create_topics([NewTopic(name, 1, 1)])[name].result()
         try:
-            tried = on_yours("run", "small.yaml", "--preflight", "--yes", "--seed", "7")
+            tried = ackproof("run", "small.yaml", "--preflight", "--yes", "--seed", "7")
         finally:
             admin.delete_topics([name])[name].result()
     assert tried.returncode == USAGE, tried.stdout + tried.stderr
     assert f"the cluster would not create the topic {name}: TOPIC_ALREADY_EXISTS" in tried.stderr
 
 
-def test_actions_and_topics_of_a_killed_run_are_undone(yours, on_yours) -> None:
+def test_actions_and_topics_of_a_killed_run_are_undone(yours, ackproof) -> None:
     kill = {**KILL, "hold": "10m"}
-    vary(on_yours, yours.section(servers=yours.servers()), kill)
+    vary(ackproof, yours.section(servers=yours.servers()), kill)
     before = yours.topics()
-    running = on_yours.start("run", "small.yaml", "--out", "results", "--yes")
-    on_yours.wait_for_output("kill#1 verified")
+    running = ackproof.start("run", "small.yaml", "--out", "results", "--yes")
+    ackproof.wait_for_output("kill#1 verified")
     down = [broker for broker in (1, 2, 3) if not yours.runs(broker)]
     assert len(down) == 1
     assert yours.topics() > before
     os.kill(running.pid, signal.SIGKILL)
     running.wait(PATIENCE_S)
 
-    cleaned = on_yours("clean")
+    cleaned = ackproof("clean")
     assert cleaned.returncode == 0, cleaned.stdout + cleaned.stderr
     assert yours.runs(down[0])
     assert yours.topics() == before
@@ -119,13 +112,13 @@ def test_actions_and_topics_of_a_killed_run_are_undone(yours, on_yours) -> None:
 
 # The same kill is proven in the test of the killed run; tests/nemesis prove it both ways in memory.
 @pytest.mark.long
-def test_a_killed_leader_is_proven_from_outside_and_comes_back(yours, on_yours) -> None:
-    vary(on_yours, yours.section(servers=yours.servers()), KILL)
-    result = on_yours("run", "small.yaml", "--out", "results", "--yes")
+def test_a_killed_leader_is_proven_from_outside_and_comes_back(yours, ackproof) -> None:
+    vary(ackproof, yours.section(servers=yours.servers()), KILL)
+    result = ackproof("run", "small.yaml", "--out", "results", "--yes")
     assert result.returncode == 0, result.stdout + result.stderr
-    document = json.loads((on_yours.directory / "results" / "verdict.json").read_text())
+    document = json.loads((ackproof.directory / "results" / "verdict.json").read_text())
     (fault,) = document["faults"]
     assert fault["proven"] is True, fault
     assert all(map(yours.runs, (1, 2, 3)))
-    told = (on_yours.directory / "results" / "runs" / "1" / "external.jsonl").read_text()
+    told = (ackproof.directory / "results" / "runs" / "1" / "external.jsonl").read_text()
     assert [word for word in ('"down"', '"up"') if word in told] == ['"down"', '"up"']

@@ -35,10 +35,7 @@ def kafka(tmp_path_factory):
         yield cluster
 
 
-def test_records_lost_by_an_unclean_election_are_found(
-    kafka: KafkaOnHosts, ackproof, tmp_path
-) -> None:
-    ackproof.environ["XDG_STATE_HOME"] = str(tmp_path / "known")
+def test_records_lost_by_an_unclean_election_are_found(kafka: KafkaOnHosts, ackproof) -> None:
     cluster = kafka.section(controllers={"quorum.voters": kafka.voters})
     ackproof.vary({**SECTIONS, "cluster": cluster})
     running = ackproof.start("run", "small.yaml", "--out", "results", "--yes")

@@ -46,9 +46,8 @@ def yours(tmp_path_factory):
 
 
 @pytest.fixture
-def on_yours(ackproof, tmp_path):
+def on_yours(ackproof):
     """The command line, with one secret in the environment and one in a file."""
-    ackproof.environ["XDG_STATE_HOME"] = str(tmp_path / "known")
     ackproof.environ["KAFKA_PASSWORD"] = PASSWORD
     (ackproof.directory / "passphrase").write_text(f"{PASSPHRASE}\n")
     return ackproof
