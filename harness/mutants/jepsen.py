@@ -44,10 +44,9 @@ class Effect(StrEnum):
 
     INVALID = "invalid"
     ALLOWED = "allowed"
-    """Jepsen reports it and tolerates it (``allowed-error-types``)."""
+    """Jepsen reports it and tolerates it (``allowed-error-types``), or it is about such errors."""
     UNKNOWN = "unknown"
-    """It ended the analysis, or a part of it: a record that no client sent, or a search for cycles
-    that took too long."""
+    """It ended the analysis, for example a record that no client sent."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
