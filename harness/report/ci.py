@@ -12,7 +12,6 @@ from junitparser import Error, Failure, JUnitXml, Skipped, TestCase, TestSuite
 from ackproof.checkers.thresholds import Threshold
 from ackproof.checkers.verdict import CampaignResult, Guarantee, Verdict
 from ackproof.harness.exit_status import exit_status
-from ackproof.harness.report import plugin_checks
 from ackproof.harness.report.about import About, moment
 from ackproof.harness.report.causes import CauseGroup, grouped
 from ackproof.harness.report.leading_causes import FirstRows, leading_causes
@@ -25,6 +24,7 @@ from ackproof.harness.report.outcome import (
 )
 from ackproof.harness.report.rows import COUNTS, CellRow, columns, number, setting
 from ackproof.harness.report.timeline import NS_PER_S
+from ackproof.harness.report.violations import plugins_in_short
 from ackproof.history.storage import AnyPath, whole
 
 # --- junit.xml ------------------------------------------------------------------------------------
@@ -255,7 +255,7 @@ def _lines(campaign: str, result: CampaignResult, cells: Sequence[CellRow]) -> I
     yield from _thresholds(cells)
     groups = grouped(result.causes)
     yield from _section("Why records were lost, duplicated or changed", _causes(groups), CAUSES_MAX)
-    checks = map(_text, plugin_checks.in_short(cells))
+    checks = map(_text, plugins_in_short(cells))
     yield from _section("Checkers of plug-ins", checks, FINDINGS_MAX)
     yield from _section("Findings", map(_text, result.findings), FINDINGS_MAX)
     yield from _section("Skipped faults", map(_text, result.skipped), FINDINGS_MAX)

@@ -17,7 +17,7 @@ from ackproof.checkers.checks.outages import OUTAGE_MIN_NS
 from ackproof.checkers.pictures.log_picture import LogPicture
 from ackproof.checkers.root_cause.causes import attributed_faults
 from ackproof.checkers.verdict import CampaignResult, Cause, Guarantee, Verdict
-from ackproof.harness.report import axis, clients, figures, losses, plugin_checks
+from ackproof.harness.report import axis, clients, figures, losses
 from ackproof.harness.report.about import About, lasted, moment
 from ackproof.harness.report.axis.document import Document as AxisDocument
 from ackproof.harness.report.causes import WHAT, CauseGroup, Causes, cause_anchor
@@ -66,7 +66,7 @@ from ackproof.harness.report.timeline import (
 )
 from ackproof.harness.report.verdict import quorum_told
 from ackproof.harness.report.violations import SHOWN_MAX as CASES_MAX
-from ackproof.harness.report.violations import Violation
+from ackproof.harness.report.violations import Violation, became, plugin_lines
 
 _SHOWN_NS = 1_000_000
 
@@ -116,7 +116,7 @@ def _template() -> jinja2.Template:
         line=_record_line,
         several=_several,
         seconds=seconds,
-        became=plugin_checks.became,
+        became=became,
         contents=contents,
         attributed=attributed_faults,
     )
@@ -250,7 +250,7 @@ def _checks(
     return {
         "thresholds": list(threshold_lines(cells)),
         "threshold_headings": THRESHOLD_HEADINGS,
-        "plugin_checks": list(plugin_checks.lines(cells, first_rows)),
+        "plugin_checks": list(plugin_lines(cells, first_rows)),
     }
 
 
