@@ -34,6 +34,10 @@ the libraries."""
 
 _HEAP = "-Xmx2g"
 """The heap is enough for half a million sends. Jepsen needs up to 4 KB for each."""
+_DUPLICATE = "duplicate"
+_STEPS = ("int-poll-skip", "int-nonmonotonic-poll", "poll-skip", "nonmonotonic-poll")
+_OF_DUPLICATES = frozenset({*_STEPS, "nonmonotonic-send"})
+"""The errors that a duplicate may show as, too: Jepsen places a record at its last offset."""
 _LIMIT_S = 1_800
 """The time within which an answer must come. 100,000 sends take seconds. Consumers that are far
 behind, and a busy machine, take more."""
@@ -91,14 +95,14 @@ class Judgement:
         return sorted({one for types in self.errors.values() for one in types})
 
     def beyond(self, other: "Judgement") -> Collection[str]:
-        """Return the types of errors in a cell that the other has not in that cell."""
-        return {
-            one
-            for cell, types in self.errors.items()
-            for one in types
-            if one not in (other.types if not cell else other.errors.get(cell, ()))
-            and one not in other.errors.get("", ())
-        }
+        """Return the types of errors in a cell that the other has not in that cell, and that do not
+        follow from duplicates that it has there."""
+        found: set[str] = set()
+        for cell, types in self.errors.items():
+            known = {*(other.errors.get(cell, ()) if cell else other.types)}
+            known.update(other.errors.get("", ()))
+            found.update(set(types) - known - (_OF_DUPLICATES if _DUPLICATE in known else set()))
+        return found
 
 
 VALID = Judgement(errors={}, unknown=())

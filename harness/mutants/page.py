@@ -29,8 +29,8 @@ the cells of that rule that have an idempotent producer and no transactions, and
 a last consumer.
 
 Neither knows an excuse, such as a power failure of all replicas, or a client that begins a new \
-idempotent session. So an error counts as a find (bold) only if they do not find it in that cell \
-of the unmutated release in the same campaign.
+idempotent session. So an error counts as a find (bold) only if they do not find it, or a \
+duplicate that may explain it, in that cell of the unmutated release in the same campaign.
 """
 _MINUTES = (5, 10, 20, 30, 60, 120)
 _SECONDS_A_MINUTE = 60

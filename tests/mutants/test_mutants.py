@@ -415,6 +415,8 @@ def test_page_counts_only_judged_mutants_by_time(mutant: KafkaMutant) -> None:
         (invalid("duplicate"), invalid("duplicate", cell="d"), "**duplicate**", "1 of 1"),
         (invalid("duplicate"), invalid("duplicate", cell=""), "duplicate", "0 of 1"),
         (invalid("duplicate", cell=""), invalid("duplicate", "x"), "duplicate, **x**", "1 of 1"),
+        (invalid("duplicate"), invalid("duplicate", "poll-skip"), "duplicate, poll-skip", "0 of 1"),
+        (VALID, invalid("poll-skip"), "**poll-skip**", "1 of 1"),
         (invalid("duplicate"), VALID, "valid", "0 of 1"),
         (None, invalid("unseen"), "unseen", ""),
         (unknown("no-writer-of"), invalid("unseen"), "unseen", ""),
