@@ -13,6 +13,9 @@ from ackproof.history.cell import Cell, Value
 ORDERED = "elect-unclean"
 """The fault in which an administrator orders the election of a replica outside the ISR."""
 
+LOSE_UNFLUSHED = ("power-failure", "disk-failure", "read-only")
+"""The faults in which brokers lose what they had not flushed."""
+
 _NEEDED = frozenset({"acks", "min.insync.replicas"})
 
 
@@ -77,6 +80,10 @@ def _ordered(_cell: Cell, faults: Sequence[str]) -> bool:
     return any(name.partition("#")[0] == ORDERED for name in faults)
 
 
+def _unflushed_lost(_cell: Cell, faults: Sequence[str]) -> bool:
+    return any(name.partition("#")[0] in LOSE_UNFLUSHED for name in faults)
+
+
 _WAIT = Remedy(
     "acks=all with min.insync.replicas=2: then at least two replicas have a record before its ack.",
     "producer acks, topic min.insync.replicas",
@@ -133,6 +140,13 @@ REMEDIES: Mapping[str, Sequence[Remedy]] = {
             "No unclean election by an administrator while a replica of the ISR can come back.",
             "KIP-460",
             _ordered,
+        ),
+        Remedy(
+            "flush.messages=1: records that no replica had flushed are lost with its disk. While "
+            "the ISR is empty, one of the eligible leader replicas or the last leader may be "
+            "elected (new clusters of Kafka 4.1 or newer).",
+            "topic flush.messages, KIP-966",
+            _unflushed_lost,
         ),
         _defect(
             "With unclean.leader.election.enable=false only replicas of the ISR may be elected.",

@@ -63,6 +63,12 @@ def test_remedy_of_an_ordered_unclean_election_is_not_to_order_it() -> None:
     assert advice.startswith("No unclean election by an administrator")
 
 
+def test_election_after_a_power_failure_is_no_defect_by_itself() -> None:
+    """With eligible leader replicas, the last leader may be elected while the ISR is empty."""
+    advice = remedy(CauseKind.UNCLEAN_ELECTION, ALL, ["kill#1", "power-failure#2"])
+    assert advice.startswith("flush.messages=1: ")
+
+
 def test_remedies_of_cells_are_given_once_each() -> None:
     found = remedies(CauseKind.LOST_FROM_DISK, [ONE, ALL, ONE, {}], [])
     assert [advice.partition(":")[0] for advice in found[:1]] == [
