@@ -81,6 +81,8 @@ def known_losses(
         known = read(file)
         names = _chosen(wanted, list(known))
         made = out or results / "known-losses.md"
+        for directory in (results, made.parent):
+            places.require_writable(directory)
         kept = made.with_suffix(".json")
         runs = LossRuns(
             stories=known,
@@ -89,8 +91,6 @@ def known_losses(
             before=read_findings(kept, FINDINGS),
         )
         runs.check(names)
-        for directory in (results, made.parent):
-            places.require_writable(directory)
         if seeds and not _carry_out(runs, names, seeds):
             status = ExitStatus.INCONCLUSIVE
         made.parent.mkdir(parents=True, exist_ok=True)

