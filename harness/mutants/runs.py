@@ -342,13 +342,20 @@ class MutantRuns:
         return sorted(found.values(), key=lambda one: one.seed)
 
     def all_findings(self, mutants: Iterable[KafkaMutant]) -> Findings:
-        """Return the findings of all runs so far of the release and these mutants. Those of former
-        mutants and campaigns are not among them; those of other campaigns are."""
+        """Return the findings of all runs so far of the release and these mutants, to be kept.
+
+        What was found before is kept for other campaigns, too. Inconclusive runs are left out,
+        because they may come to a judgement on another machine.
+        """
         known = list(mutants)
         release = ((None, campaign) for campaign in self.campaigns(known))
         broken = ((one, self.campaign(one)) for one in known)
         found = {
-            self._key(self.place(one, campaign)): self.findings(one, campaign)
+            self._key(self.place(one, campaign)): [
+                finding
+                for finding in self.findings(one, campaign)
+                if finding.detection is not Detection.INCONCLUSIVE
+            ]
             for one, campaign in chain(release, broken)
         }
         return {**self.before, **{place: some for place, some in found.items() if some}}

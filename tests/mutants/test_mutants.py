@@ -240,6 +240,8 @@ def test_findings_of_another_machine_are_not_run_again(
     campaign = runs.campaign(mutant)
     was_run(runs, mutant, broken=[LOSS], result=Verdict.FAIL)
     finding = runs.carry_out(mutant, campaign, 1, ChildProcesses())
+    was_run(runs, mutant, 2, result=Verdict.INCONCLUSIVE)
+    runs.carry_out(mutant, campaign, 2, ChildProcesses())
     file = tmp_path / "kept.json"
     write_findings(file, runs.all_findings([mutant]), FINDINGS)
     there = replace(runs, results=tmp_path / "elsewhere", before=read_findings(file, FINDINGS))
