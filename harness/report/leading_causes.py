@@ -302,7 +302,9 @@ def _of_guarantee(
         what = f"{count:,} {'violation' if count == 1 else 'violations'}"
     what += _others([guarantee for _, guarantee in broken])
     where = cells_in_words([cell.title for cell, _ in broken])
-    when = f", the first {faults_in_words(faults)}" if first else ""
+    # The time of a record that was never sent to its partition is unknown, and so are the faults.
+    is_dated = first is not None and first["time"] is not None
+    when = f", the first {faults_in_words(faults)}" if faults or is_dated else ""
     kind, words = _worst(cell for cell, _ in broken)
     return LeadingCause(
         kind=kind,

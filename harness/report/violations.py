@@ -167,7 +167,8 @@ def plugin_lines(
 def _in_words(row: Row) -> str:
     where = row["topic"] if row["partition"] < 0 else f"{row['topic']}-{row['partition']}"
     offset = "" if row["offset"] is None else f", offset {row['offset']}"
-    fault = "no fault was active" if row["fault"] is None else row["fault"]
+    undated = "at an unknown time" if row["time"] is None else "no fault was active"
+    fault = undated if row["fault"] is None else row["fault"]
     return f"{where}{offset} ({fault}): {row['detail'] or ''}"
 
 

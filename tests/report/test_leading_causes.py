@@ -260,6 +260,14 @@ def test_loss_without_a_root_cause_is_still_named() -> None:
     )
 
 
+def test_nothing_is_said_of_faults_at_an_unknown_time() -> None:
+    """A record in another partition than it was sent to has no time."""
+    (entry,) = found(of_cells(Verdict.FAIL, failed(lost=1)), lost={"fault": None, "time": None})
+    assert entry.sentence == (
+        "no-acked-record-lost was broken: 1 promised record lost in acks=all, min ISR 2"
+    )
+
+
 def test_unexpected_failures_come_before_expected_ones() -> None:
     cells = failed("a", expected=(Verdict.FAIL,)), failed("b")
     causes = cause("a", promised=900, records=900), cause("b", promised=1, faults=("pause#1",))
