@@ -138,7 +138,7 @@ def test_java_client_of_another_release_is_built_and_sends(
 ) -> None:
     builds.build(library)
     topic = library.replace(":", "-")
-    producer = produce(library, topic, library="java", program=programs.command(library, here()))
+    producer = produce("java", topic, program=programs.command(library, here()))
     wait_until_acked(producer, 100)
     assert producer.terminate() == 0, producer.log()
     there = sum(len(read_all(cluster, topic, partition)) for partition in range(PARTITIONS))
