@@ -314,7 +314,8 @@ def needed_rights(campaign: Campaign, plan: RunPlan) -> Mapping[Right, str]:
 
 
 Needs = Iterator[tuple[str, Resource, Sequence[str], Sequence[AclOperation]]]
-"""What needs rights, then the kind and the names of the resources, and the operations."""
+"""Entries of a table of rights: who needs them, the kind and names of the resources, and the
+operations."""
 
 
 def _by_workload(campaign: Campaign, plan: RunPlan) -> Needs:

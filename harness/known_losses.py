@@ -257,13 +257,13 @@ class LossRuns:
         """Yield each story on each of its sides with the seeds 1 to ``seeds``, except those that
         have findings. All stories come with the first seed first, so that each soon has a result.
         Raises the errors of :meth:`findings`."""
+        pairs = [(name, side) for name in names for side in self.stories[name].sides]
+        done = [{one.seed for one in self.findings(*pair)} for pair in pairs]
         for seed in range(1, seeds + 1):
-            for name in names:
-                story = self.stories[name]
-                for side in story.sides:
-                    if seed not in {one.seed for one in self.findings(name, side)}:
-                        place = self.of(name, side) / f"seed-{seed}"
-                        yield name, side, self._once(story, side, seed, place)
+            for (name, side), seeds_done in zip(pairs, done, strict=True):
+                if seed not in seeds_done:
+                    place = self.of(name, side) / f"seed-{seed}"
+                    yield name, side, self._once(self.stories[name], side, seed, place)
 
     def check(self, names: Sequence[str]) -> None:
         """Raise CampaignRefused if a side would refuse its campaign, before anything runs."""
@@ -281,8 +281,9 @@ class LossRuns:
         """Return the findings of all existing runs. Raises the errors of :meth:`place`, and
         DamagedResults."""
         story = self.stories[name]
-        found = {one.seed: one for one in self.before.get(self.place(name, side), ())}
-        for path in self.of(name, side).glob("seed-*"):
+        place = self.place(name, side)
+        found = {one.seed: one for one in self.before.get(place, ())}
+        for path in (self.results / place).glob("seed-*"):
             if path.name[5:].isdecimal():
                 run = self._once(story, side, int(path.name[5:]), path)
                 if (own := finding(run, story.shown(side))) is not None:

@@ -71,10 +71,10 @@ def known_losses(
     """Run the stories of known losses on the releases that have them and on those that have fixed
     them, and write a page of the results.
 
-    Results are kept: after Ctrl-C, the next call goes on with the rest. The
-    findings of all runs are in a file beside the page (known-losses.json), and
-    need not be run again on another machine. Exits with 0 whatever the
-    results are, with 3 when it was interrupted or a run came to no verdict.
+    Results are kept: after Ctrl-C, the next call goes on with the rest. The findings of all runs
+    are in a file beside the page (known-losses.json), and need not be run again on another
+    machine. Exits with 0 whatever the results are, with 3 when it was interrupted or a run came to
+    no verdict.
     """
     status = ExitStatus.HELD
     with reported_errors():

@@ -82,7 +82,7 @@ def refusal(
 
 
 _OFFERING: Mapping[str, str] = {SSH: "on every host", KUBERNETES: "in this cluster"}
-"""Where backends offer a capability that are not on this machine."""
+"""Where a backend offers capabilities, if not on this machine."""
 
 
 def plugins_of(campaign: Campaign) -> Mapping[str, str]:
