@@ -23,7 +23,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from ackproof.infra.api.interface import InfraError
-from ackproof.infra.machine.software import JAVA_VERSION_MIN, jars_of_spark
+from ackproof.infra.machine.software import JAVA_VERSION_MIN, cached, jars_of_spark
 
 SOURCES = Path(__file__).parents[2] / "workloads" / "foreign"
 JAVA_CLASS = "Program"
@@ -99,12 +99,7 @@ def _directory(client: str) -> Path:
     digest = hashlib.sha256("\0".join(made_of).encode())
     for path in sorted((SOURCES / library).iterdir()):
         digest.update(path.name.encode() + b"\0" + path.read_bytes())
-    return _cache() / f"{client.replace(':', '-')}-{digest.hexdigest()[:12]}"
-
-
-def _cache() -> Path:
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return cache / "ackproof" / "clients"
+    return cached("clients", f"{client.replace(':', '-')}-{digest.hexdigest()[:12]}")
 
 
 @contextmanager
@@ -172,7 +167,8 @@ def _fetch(into: Path, version: str) -> None:
     artifact = f"-Dartifact=org.apache.kafka:kafka-clients:{version}"
     _run([maven, "-B", "-q", _COPY, artifact, f"-DoutputDirectory={into}"])
     jar = into / f"kafka-clients-{version}.jar"
-    found, lock = hashlib.sha512(jar.read_bytes()).hexdigest(), _cache() / f"{jar.name}.sha512"
+    found = hashlib.sha512(jar.read_bytes()).hexdigest()
+    lock = cached("clients", f"{jar.name}.sha512")
     if version == KAFKA_CLIENTS:
         known = _SHA512
     elif lock.exists():

@@ -106,3 +106,9 @@ def jars_of_spark(names: Sequence[str]) -> list[Path]:
         raise InfraError("PySpark, whose jars are needed, is not installed: pip install pyspark")
     directory = Path(spark.origin).parent / "jars"
     return [path for name in names for path in sorted(directory.glob(f"{name}-*.jar"))]
+
+
+def cached(*names: str) -> Path:
+    """Return a place below ``$XDG_CACHE_HOME/ackproof``, by default ``~/.cache/ackproof``."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return cache.joinpath("ackproof", *names)

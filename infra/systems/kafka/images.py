@@ -22,8 +22,9 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple
 
 from ackproof.infra.api.interface import InfraError
+from ackproof.infra.machine.software import cached
 from ackproof.infra.systems.kafka import releases
-from ackproof.infra.systems.kafka.releases import cached, put
+from ackproof.infra.systems.kafka.releases import put
 
 BYTES_MAX = 2 << 30
 """The maximum bytes of an archive; Apache Kafka's jars are some 120 MB."""

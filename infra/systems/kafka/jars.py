@@ -22,10 +22,10 @@ from xml.sax.saxutils import escape
 
 from ackproof.infra.api.artifacts import Artifact
 from ackproof.infra.api.interface import InfraError
+from ackproof.infra.machine.software import cached
 from ackproof.infra.systems.kafka.releases import (
     FIRST,
     Release,
-    cached,
     keep,
     keep_description,
     listed,

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from ackproof.infra.api.interface import InfraError
-from ackproof.infra.machine.software import find_java
+from ackproof.infra.machine.software import cached, find_java
 
 
 def keep(path: Path, text: str) -> None:
@@ -31,12 +31,6 @@ def keep(path: Path, text: str) -> None:
     partial.parent.mkdir(parents=True, exist_ok=True)
     partial.write_text(text, encoding="utf-8")
     partial.replace(path)
-
-
-def cached(*names: str) -> Path:
-    """Return a place below ``$XDG_CACHE_HOME/ackproof``, by default ``~/.cache/ackproof``."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return cache.joinpath("ackproof", *names)
 
 
 def put(partial: Path, place: Path) -> None:

@@ -16,11 +16,10 @@ from pathlib import Path, PurePosixPath
 
 from ackproof.infra.api.capabilities import TierProblem, TierUse
 from ackproof.infra.api.interface import InfraError, Node
-from ackproof.infra.machine.software import find_java
+from ackproof.infra.machine.software import cached, find_java
 from ackproof.infra.systems.kafka import jars
 from ackproof.infra.systems.kafka.releases import (
     Release,
-    cached,
     keep,
     place_of,
     put,

@@ -24,6 +24,7 @@ from ackproof.history.cell import LIBRARIES, Cell
 from ackproof.infra.api.artifacts import Artifact
 from ackproof.infra.api.interface import InfraError
 from ackproof.infra.clients import builds, programs
+from ackproof.infra.machine.software import cached
 from ackproof.testing.memory.servers import MemoryNode
 from ackproof.workloads.foreign.properties import DEFAULTS
 from ackproof.workloads.interface import Client, ClientNode, Delivery, Group, Load
@@ -169,7 +170,7 @@ def test_changed_jar_of_a_release_is_refused(
     maven.write_text('#!/bin/sh\necho "$RANDOM_JAR" > "${5#*=}/kafka-clients-3.9.1.jar"\n')
     maven.chmod(0o755)
     monkeypatch.setenv("PATH", f"{maven.parent}:{os.environ['PATH']}")
-    builds._cache().mkdir(parents=True)
+    cached("clients").mkdir(parents=True)
     for jar in ("first", "first", "second"):
         monkeypatch.setenv("RANDOM_JAR", jar)
         refused = (
