@@ -69,8 +69,8 @@ ALWAYS = Span(0, FOREVER)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observed:
-    """The observed states of one partition in the order of time, and the holes of the
-    observation."""
+    """The observed states of one partition and the holes of the observation, each in the order of
+    time."""
 
     states: tuple[PartitionState, ...] = ()
     holes: tuple[Span, ...] = ()
@@ -109,6 +109,33 @@ class Observed:
         first = self.states[0].time if self.states else FOREVER
         return span.start < first or any(hole.meets(span) for hole in self.holes)
 
+    def widened(self, span: Span) -> Span:
+        """Return a span with a later end, by which every observation that holes delayed was made.
+
+        In a hole from second 10 to 20, the ISR shrinks in second 11. A fault of second 12 struck
+        the smaller ISR, which was observed in second 20.
+        """
+        end = span.end
+        for hole in self.holes:
+            if hole.meets(Span(span.start, end)):
+                end = max(end, hole.end + OBSERVATION_LAG_NS)
+        return Span(span.start, end)
+
+    def complete(self, span: Span) -> bool:
+        """Return whether each state that was in force in a span was observed, be it late. They are
+        then all among those :meth:`during` the widened span."""
+        if not self.blind(span):
+            return True
+        wide = self.widened(span)
+        states = self.during(wide)
+        return (
+            bool(states)
+            and states[0].time <= span.start
+            and wide.end <= FOREVER
+            and all(state.by_controller and state.version is not None for state in states)
+            and not any(self.missed(before, after) for before, after in pairwise(states))
+        )
+
     def missed(self, before: PartitionState, after: PartitionState) -> bool:
         """Return whether a state between two may have gone unobserved. If a controller wrote
         both completely and the versions are adjacent, none did, however long the observer did
@@ -119,8 +146,12 @@ class Observed:
     def not_before(self, state: PartitionState) -> int:
         """Return the earliest time at which a state can have been written. A state found after a
         hole may be as old as the hole is long, and a lagging ZooKeeper server delays it further."""
-        holes = (hole.start for hole in self.holes if hole.delays(state.time))
-        return min(holes, default=state.time)
+        earliest = state.time
+        for hole in reversed(self.holes):
+            # A hole that begins within the lag of the one before continues it.
+            if hole.delays(earliest):
+                earliest = hole.start
+        return earliest
 
     @property
     def observer_lost(self) -> bool:

@@ -3,6 +3,7 @@ settings of a partition and the events in the cluster."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 
 from ackproof.checkers.context.faults import (
     FOREVER,
@@ -38,12 +39,18 @@ class IsrDataLoss:
 
 @dataclass(slots=True)
 class _Damage:
-    """The damage of one replica: the fault, the latest time, and whether the replica has left the
-    ISR since."""
+    """The latest damage of one replica.
+
+    Attributes:
+        at: The time span of the fault.
+        left: Whether the replica has left the ISR since.
+        doubtful: Whether it may have joined the ISR again since, with all records.
+    """
 
     fault: FaultFacts
     at: Span
     left: bool = False
+    doubtful: bool = False
 
 
 @dataclass(slots=True)
@@ -54,46 +61,73 @@ class _Replicas:
     damaged: dict[int, _Damage] = field(default_factory=dict)
 
     def damage_by(self, at: Span, fault: FaultFacts) -> Iterator[IsrDataLoss]:
-        in_force = [state.isr for state in self.observed.during(at)]
-        if fault.brokers is None or (fault.brokers and self.observed.blind(at)):
-            yield IsrDataLoss(before=at.end, certain=False, isr=(), fault=fault)
+        # The ISR at that very moment was one of these.
+        states = self.observed.during(self.observed.widened(at))
+        if fault.brokers is None or (fault.brokers and not self.observed.complete(at)):
+            yield _possible_loss(at, fault)
         for broker in fault.brokers or ():
-            out = bool(in_force) and broker not in in_force[-1]
+            out = bool(states) and broker not in states[0].isr
             self.damaged[broker] = _Damage(fault=fault, at=at, left=out)
-        void = [isr for isr in in_force if self._all_damaged(isr)]
-        if void:
-            # The ISR at that very moment is unknown if it changed around it.
-            certain = void == in_force and self._seen_since(void[0], at.end)
-            yield IsrDataLoss(before=at.end, certain=certain, isr=void[0], fault=fault)
+        yield from self._losses(states)
 
-    def become(self, state: PartitionState) -> Iterator[IsrDataLoss]:
+    def become(self, before: PartitionState | None, state: PartitionState) -> Iterator[IsrDataLoss]:
+        missed = before is not None and self.observed.missed(before, state)
+        if missed:
+            yield from self.unseen()
         for broker, damage in list(self.damaged.items()):
+            damage.doubtful |= missed
             if broker not in state.isr:
                 damage.left = True
-            elif damage.left and state.time >= damage.at.end:
+            elif damage.left and self.observed.not_before(state) >= damage.at.end:
                 del self.damaged[broker]
-            else:
-                # The replica left and joined while the fault was active. The loss may have come
-                # afterwards.
-                damage.left = False
+            elif damage.left:
+                # The loss may have come before the replica joined, or afterwards.
+                damage.left, damage.doubtful = False, True
         if self._all_damaged(state.isr):
-            latest = max((self.damaged[broker] for broker in state.isr), key=lambda d: d.at.end)
-            yield IsrDataLoss(
-                before=latest.at.end,
-                certain=self._seen_since(state.isr, state.time),
-                isr=state.isr,
-                fault=latest.fault,
-            )
+            # Of these states, each may have been in force before the loss.
+            ends = [self.observed.widened(self.damaged[broker].at).end for broker in state.isr]
+            later = self.observed.during(Span(state.time, max(*ends, state.time + 1)))
+            yield from self._losses([state, *(one for one in later if one is not state)])
+
+    def unseen(self) -> Iterator[IsrDataLoss]:
+        """Yield a possible loss if a state was missed: the damaged members may have been alone."""
+        if self.damaged:
+            latest = max(self.damaged.values(), key=lambda damage: damage.at.end)
+            yield _possible_loss(latest.at, latest.fault)
+
+    def _losses(self, states: Sequence[PartitionState]) -> Iterator[IsrDataLoss]:
+        """Yield the data losses of an ISR that one of these successive states has."""
+        void = [state.isr for state in states if self._all_damaged(state.isr)]
+        if len(void) == len(states) > 0 and self._is_certain(states):
+            yield min((self._loss(isr, certain=True) for isr in void), key=lambda one: one.before)
+        for isr in dict.fromkeys(void):
+            yield self._loss(isr, certain=False)
+
+    def _loss(self, isr: tuple[int, ...], *, certain: bool) -> IsrDataLoss:
+        damages = sorted((self.damaged[broker] for broker in isr), key=lambda one: one.at.end)
+        # The member that was damaged first has what was acked since then.
+        before, fault = damages[0].at.end, damages[-1].fault
+        return IsrDataLoss(before=before, certain=certain, isr=isr, fault=fault)
 
     def _all_damaged(self, isr: Sequence[int]) -> bool:
         return bool(isr) and self.damaged.keys() >= set(isr)
 
-    def _seen_since(self, isr: Sequence[int], until: int) -> bool:
-        """Return whether each member is proven to be damaged and was observed since then. In a
-        hole, one of them may have left the ISR and joined again with all data."""
-        since = min(self.damaged[broker].at.start for broker in isr)
-        proven = all(self.damaged[broker].fault.proven for broker in isr)
-        return proven and not self.observed.blind(Span(since, until))
+    def _is_certain(self, states: Sequence[PartitionState]) -> bool:
+        """Return whether all members are certainly damaged at once in one of these states."""
+        members = {broker for state in states for broker in state.isr}
+        damages = [self.damaged[broker] for broker in members]
+        # Broker 1 is struck, leaves the ISR and joins it, and only then broker 2 is struck: 1 has
+        # what 2 has lost.
+        at_once = all(damage.fault is damages[0].fault for damage in damages)
+        shrinks = all(set(after.isr) <= set(before.isr) for before, after in pairwise(states))
+        return (at_once or shrinks) and all(
+            damage.fault.proven and not damage.doubtful and self.observed.complete(damage.at)
+            for damage in damages
+        )
+
+
+def _possible_loss(at: Span, fault: FaultFacts) -> IsrDataLoss:
+    return IsrDataLoss(before=at.end, certain=False, isr=(), fault=fault)
 
 
 def isr_data_losses(
@@ -114,11 +148,15 @@ def isr_data_losses(
         + [(span.start, 0, (span, fault)) for span, fault in strikes],
         key=lambda event: event[:2],
     )
+    before = None
     for _, _, event in order:
         if isinstance(event, PartitionState):
-            yield from replicas.become(event)
+            yield from replicas.become(before, event)
+            before = event
         else:
             yield from replicas.damage_by(*event)
+    if observed.observer_lost:
+        yield from replicas.unseen()
 
 
 def _with_members(states: Iterable[PartitionState]) -> Iterator[PartitionState]:
@@ -348,11 +386,12 @@ def _leaders_data(
         struck = data_loss_span(fault)
         if struck is None:
             continue
-        leaders = {state.leader for state in around.observed.during(struck)}
-        if fault.brokers is None or around.observed.blind(struck):
+        states = around.observed.during(around.observed.widened(struck))
+        leaders = {state.leader for state in states}
+        if fault.brokers is None or not around.observed.complete(struck):
             certain = False
         elif leaders & fault.brokers:
-            certain = fault.proven
+            certain = fault.proven and leaders <= {NO_LEADER, *fault.brokers}
         else:
             continue
         why = f"{fault.taker} took data from its leader's disk (acks=1)"
@@ -369,8 +408,8 @@ def ordered_elections(
         if fault.destroys != UNCLEANLY or not fault.begun:
             continue
         end = min(around.settled(fault.end) + OBSERVATION_LAG_NS, FOREVER)
-        ordered = Span(fault.start, end)
-        if around.observed.blind(ordered):
+        ordered = around.observed.widened(Span(fault.start, end))
+        if not around.observed.complete(ordered):
             why = f"its leader was not observed when {fault.label} allowed any replica to lead"
             yield WindowLimit(before=around.heard(end, None, faults), certain=False, why=why)
         for limit in unclean_elections(around, faults, ordered):
@@ -450,7 +489,7 @@ def _silent_damage(
         leaders = {state.leader for state in around.observed.during(since)}
         if fault.brokers is not None and leaders & fault.brokers:
             certain = fault.proven
-        elif fault.brokers is None or around.observed.blind(since):
+        elif fault.brokers is None or not around.observed.complete(since):
             certain = False
         else:
             continue

@@ -2,14 +2,14 @@
 and what is promised is what a plain second implementation says."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import pytest
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
-from ackproof.checkers.context.faults import FaultFacts
+from ackproof.checkers.context.faults import FOREVER, FaultFacts
 from ackproof.checkers.context.observed import OBSERVATION_LAG_NS, Observed, PartitionState, Span
 from ackproof.checkers.context.surroundings import PartitionSurroundings
 from ackproof.checkers.context.validity import ValidityWindow, ack_window
@@ -194,6 +194,166 @@ def test_certainty_with_unobserved_states_is_never_wrong(data: st.DataObject) ->
     all_seen, found = given_terms(UNCLEAN, whole, ()), given_terms(UNCLEAN, part, ())
     event(f"certain: {found.unpromised_before > 0}")
     assert found.unpromised_before <= all_seen.unpromised_before <= found.unknown_before
+
+
+@dataclass(frozen=True)
+class Hidden:
+    """What really happened to a partition: the ISRs and the brokers that were struck, by time.
+
+    Records are acknowledged between every two events, by all members of the ISR. A broker that
+    joins the ISR has every record that a member has.
+    """
+
+    isrs: dict[int, frozenset[int]]
+    strikes: dict[int, frozenset[int]]
+
+    @property
+    def lost(self) -> dict[int, bool]:
+        """Whether, at some moment, no member of the ISR had the record of that time."""
+        times = sorted(self.isrs.keys() | self.strikes.keys())
+        acks = {(a + b) // 2 for a, b in pairwise([*times, times[-1] + FAR])}
+        isr, lost = frozenset[int](), dict[int, bool]()
+        held: dict[int, set[int]] = {broker: set() for broker in BROKERS}
+        for time in sorted({*times, *acks}):
+            if time in acks:
+                lost[time] = False
+                for broker in isr:
+                    held[broker].add(time)
+            elif time in self.strikes:
+                for broker in self.strikes[time]:
+                    held[broker].clear()
+            else:
+                had = set[int]().union(*(held[broker] for broker in isr))
+                for broker in self.isrs[time] - isr:
+                    held[broker] = set(had)
+                isr = self.isrs[time]
+            kept = set[int]().union(*(held[broker] for broker in isr))
+            lost |= {record: True for record in lost if record not in kept}
+        return lost
+
+
+@st.composite
+def hidden(draw: st.DrawFn) -> Hidden:
+    brokers = st.frozensets(st.sampled_from(BROKERS), min_size=1)
+    time = FAR
+    isr = frozenset(BROKERS)
+    found = Hidden(isrs={time: isr}, strikes={})
+    for is_strike in draw(st.lists(st.booleans(), min_size=1, max_size=8)):
+        time += draw(st.sampled_from([SECOND // 20, SECOND // 3, 4 * SECOND, FAR]))
+        if is_strike:
+            found.strikes[time] = draw(brokers)
+        else:
+            kept = draw(st.sampled_from(sorted(isr)))
+            found.isrs[time] = isr = draw(brokers) | {kept}
+    return found
+
+
+@st.composite
+def seen_late(draw: st.DrawFn, truth: Hidden) -> Observed:
+    """Draw the view of an observer whose sight had holes: what it saw late, and what it missed."""
+    times = sorted(truth.isrs.keys() | truth.strikes.keys())
+    ends = [draw(st.sampled_from(times)) + draw(st.integers(-3, 3)) * SECOND // 2 for _ in "ab"]
+    edges = sorted(max(end, FAR + 1) for end in {*ends, ends[0] + SECOND, ends[1] + FAR})
+    holes = [Span(*edge) for edge in zip(edges[::2], edges[1::2], strict=False)]
+    if len(edges) % 2 or draw(st.booleans()):
+        holes = holes[:1]
+    if holes and draw(st.integers(0, 9)) == 0:
+        holes[-1] = replace(holes[-1], end=FOREVER)
+    states, late = list[PartitionState](), list[Span | None]()
+    for version, (time, isr) in enumerate(truth.isrs.items()):
+        seen, by = time, None
+        for hole in holes:
+            if hole.start - OBSERVATION_LAG_NS <= seen <= hole.end:
+                seen, by = draw(st.integers(max(seen, hole.start), hole.end)), hole
+        seen += draw(st.integers(0, OBSERVATION_LAG_NS))
+        state = PartitionState(
+            time=max([seen, *(before.time + 1 for before in states[-1:])]),
+            leader=-1,
+            leader_epoch=0,
+            isr=tuple(sorted(isr)),
+            version=version,
+            by_controller=True,
+        )
+        states.append(state)
+        late.append(by)
+    # An observer of ZooKeeper sees the last state of a hole alone.
+    last_alone = draw(st.booleans())
+    missed = [
+        by is not None and (by.end == FOREVER or (last_alone and by in late[number + 1 :]))
+        for number, by in enumerate(late)
+    ]
+    shown = (state for state, is_missed in zip(states, missed, strict=True) if not is_missed)
+    return Observed(states=tuple(shown), holes=tuple(holes))
+
+
+def check_excuses(truth: Hidden, view: Observed) -> None:
+    found = given_terms(ALL, view, losses([Struck(*one) for one in truth.strikes.items()]))
+    boundary = max(found.unpromised_before, found.unknown_before)
+    certain = found.unpromised_before - 2 * OBSERVATION_LAG_NS
+    for record, is_lost in truth.lost.items():
+        assert record < boundary or not is_lost
+        assert is_lost or not record < certain
+
+
+@ANY_MACHINE
+@given(truth=hidden(), data=st.data())
+def test_hidden_losses_are_excused_and_certain_ones_happened(
+    truth: Hidden, data: st.DataObject
+) -> None:
+    view = data.draw(seen_late(truth))
+    event(f"lost: {any(truth.lost.values())}, holes: {len(view.holes)}")
+    check_excuses(truth, view)
+
+
+@pytest.mark.parametrize(
+    ("moments", "holes"),
+    [
+        # When broker 1 was struck, 2 and 3 were in the ISR again, or it had left and joined before.
+        (["100: 123", "104.3: 1", "104.6: 123", "105 struck 1"], [(104, 116)]),
+        (["100: 123", "104.3: 23", "104.6: 123", "105 struck 1", "200 struck 23"], [(104, 116)]),
+        # Broker 3 was in the ISR meanwhile, and restored broker 1.
+        (
+            [
+                "100: 12",
+                "104 unseen 123",
+                "105 struck 12",
+                "106 unseen 3",
+                "107 unseen 13",
+                "108: 1",
+            ],
+            [(103.5, 116)],
+        ),
+        # The second hole begins within the lag of the first.
+        (
+            ["100: 123", "104.3: 23", "104.6: 123", "105 struck 1", "200 struck 23"],
+            [(104, 105.9), (106.5, 120)],
+        ),
+    ],
+)
+def test_states_seen_late_may_be_older_than_the_fault(
+    moments: Sequence[str], holes: Sequence[tuple[float, float]]
+) -> None:
+    truth, unseen = Hidden(isrs={}, strikes={}), set[int]()
+    for moment in moments:
+        time, *_, brokers = moment.replace(":", "").split()
+        if "unseen" in moment:
+            unseen.add(int(float(time) * SECOND))
+        kind = truth.strikes if "struck" in moment else truth.isrs
+        kind[int(float(time) * SECOND)] = frozenset(map(int, brokers))
+    spans = tuple(Span(int(start * SECOND), int(end * SECOND)) for start, end in holes)
+    states = (
+        PartitionState(
+            time=time if time < spans[0].start else spans[-1].end + time % SECOND,
+            leader=-1,
+            leader_epoch=0,
+            isr=tuple(sorted(isr)),
+            version=version,
+            by_controller=True,
+        )
+        for version, (time, isr) in enumerate(truth.isrs.items())
+        if time not in unseen
+    )
+    check_excuses(truth, Observed(states=tuple(states), holes=spans))
 
 
 DISTURBANCES = ("pause", "isolate", "kill", "slow-disk", "slow", "pause-client", "reassign")

@@ -14,7 +14,6 @@ from ackproof.infra.systems.kafka.kraft.properties import in_force, session_as_h
 from ackproof.infra.systems.kafka.kraft.records import (
     BrokerRegistrationChange,
     Config,
-    MetadataBatch,
     Partition,
     PartitionChange,
     Record,
@@ -24,6 +23,7 @@ from ackproof.infra.systems.kafka.kraft.records import (
     Topic,
     UnknownRecord,
     UnregisterBroker,
+    parts,
 )
 from ackproof.infra.systems.kafka.kraft.system import let_go
 from ackproof.infra.systems.kafka.releases import Release
@@ -35,10 +35,9 @@ SCHEMAS = schemas_of(Release(version="4.1.1"))
 
 
 def image(*records: Record, epoch: int = 1) -> Image:
-    """Return the image of these records, one batch each."""
+    """Return the image of these records."""
     made = Image()
-    for end, record in enumerate(records, start=1):
-        made.apply(MetadataBatch(end, epoch, (record,)))
+    made.apply(records, epoch)
     return made
 
 
@@ -194,6 +193,21 @@ def test_a_leader_that_is_given_has_another_epoch_and_every_change_a_version() -
     ]
 
 
+def test_each_version_of_a_partition_is_seen_though_one_batch_has_several() -> None:
+    """A controller writes the election of broker 2 and then that of broker 1 into one batch."""
+    elections = [
+        PartitionChange(partition_id=number, topic_id=ORDERS, leader=leader)
+        for number, leader in [(0, 2), (1, 2), (0, 1), (0, -1)]
+    ]
+    made, seen = Image(), list[tuple[int | None, int]]()
+    for part in parts([*MADE, partition(1), *elections]):
+        made.apply(part, 1)
+        view = made.view(101, 1).partitions["orders", 0]
+        seen.append((view.version, view.leader))
+    assert seen == [(0, 1), (1, 2), (2, 1), (3, -1)]
+    assert made.view(101, 1).partitions["orders", 1].version == 1
+
+
 def test_a_topic_goes_with_its_partitions_and_settings() -> None:
     setting = Config(resource_type=2, resource_name="orders", name="a", value="1")
     reset = Config(resource_type=2, resource_name="orders", name="a", value=None)
@@ -205,7 +219,7 @@ def test_a_topic_goes_with_its_partitions_and_settings() -> None:
     assert removed.config("orders") == {}
 
 
-def test_metadata_changes_are_reported_as_those_of_zookeeper() -> None:
+def test_metadata_electionsare_reported_as_those_of_zookeeper() -> None:
     before = image(*MADE, registered(1, 5), changed(1, 5, fenced=-1))
     seen = list(changes(EMPTY, before.view(101, 3), 7))
     assert [(one.kind, one.broker) for one in seen] == [

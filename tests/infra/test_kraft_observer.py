@@ -27,7 +27,7 @@ class Log:
     def clock(self) -> int:
         return self._now
 
-    def read(self, _timeout_s: float, on_batch: Callable[[Image, ReadingOrigin], None]) -> None:
+    def read(self, _timeout_s: float, on_part: Callable[[Image, ReadingOrigin], None]) -> None:
         if not self._answers:
             self.over.set()
             return
@@ -35,7 +35,7 @@ class Log:
         self._now += int(after_s * SECOND)
         if not answered:
             raise ViewUnavailable("silence")
-        on_batch(Image(), ReadingOrigin(controller=101, epoch=1))
+        on_part(Image(), ReadingOrigin(controller=101, epoch=1))
 
     def close(self) -> None: ...
 

@@ -127,7 +127,8 @@ class Struck(NamedTuple):
 
 
 def kept_by_some_member(events: Sequence[Seen | Struck], acked: int) -> bool:
-    """Whether, at every moment, some member of the ISR has what it had when it was acked.
+    """Whether, at every moment, some member of the ISR has what it had when it was acked. A member
+    has what was acked after it was struck, because nothing is acked without it.
 
     For events far apart, in the order of time; acks=all.
     """
@@ -141,8 +142,7 @@ def kept_by_some_member(events: Sequence[Seen | Struck], acked: int) -> bool:
             outside -= event.brokers
             outside |= event.brokers - isr
             struck_at |= dict.fromkeys(event.brokers, event.time)
-            nobody_has_it = isr and isr <= lost_in
-            if nobody_has_it and acked < event.time:
+            if isr and isr <= lost_in and acked < min(struck_at[b] for b in isr):
                 return False
         else:
             back = {b for b in outside if b in event.isr}
@@ -150,7 +150,7 @@ def kept_by_some_member(events: Sequence[Seen | Struck], acked: int) -> bool:
             outside -= back
             outside |= {b for b in lost_in if b not in event.isr}
             isr = event.isr
-            if isr and isr <= lost_in and acked < max(struck_at[b] for b in isr):
+            if isr and isr <= lost_in and acked < min(struck_at[b] for b in isr):
                 return False
     return True
 

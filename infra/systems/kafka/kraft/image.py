@@ -2,7 +2,7 @@
 Pure."""
 
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from ackproof.infra.api.interface import ClusterView, PartitionView
@@ -10,7 +10,6 @@ from ackproof.infra.systems.kafka.kraft.records import (
     NO_LEADER_CHANGE,
     BrokerRegistrationChange,
     Config,
-    MetadataBatch,
     Partition,
     PartitionChange,
     Record,
@@ -74,10 +73,10 @@ class Image:
         """Return the topic's own settings."""
         return dict(self._configs.get(topic, {}))
 
-    def apply(self, written: MetadataBatch) -> None:
-        """Apply one batch."""
-        for record in written.records:
-            self._apply(record, written.epoch)
+    def apply(self, records: Iterable[Record], epoch: int) -> None:
+        """Apply records that the controller of an epoch wrote."""
+        for record in records:
+            self._apply(record, epoch)
 
     def _apply(self, record: Record, epoch: int) -> None:
         match record:

@@ -37,6 +37,7 @@ from ackproof.infra.systems.kafka.kraft.records import (
     RecordSchemas,
     UnknownRecord,
     batches,
+    parts,
 )
 from ackproof.infra.systems.observer import PollingObserver, Report
 from ackproof.infra.systems.wire import Connect, R, ask, in_the_clear
@@ -95,21 +96,22 @@ class MetadataLog:
         self._connection: socket.socket | None = None
 
     def read(
-        self, timeout_s: float, on_batch: Callable[[Image, ReadingOrigin], None] = lambda *_: None
+        self, timeout_s: float, on_part: Callable[[Image, ReadingOrigin], None] = lambda *_: None
     ) -> tuple[Image, ReadingOrigin]:
         """Read up to the present high watermark, and return the image, which is valid until the
         next reading.
 
-        ``on_batch`` is called after each batch. Raises ViewUnavailable, and ViewUnsupported for a
+        ``on_part`` is called after each batch, and in a batch before a partition changes again, so
+        that no version of a partition is skipped. Raises ViewUnavailable, and ViewUnsupported for a
         record that can never be read.
         """
         deadline = monotonic() + timeout_s
         with self._lock:
             while True:
                 moment, found = self._fetched(deadline)
-                self._apply(found, moment, on_batch)
+                self._apply(found, moment, on_part)
                 if self._end >= found.high_watermark:
-                    on_batch(self._image, moment)
+                    on_part(self._image, moment)
                     return self._image, moment
 
     def close(self) -> None:
@@ -121,14 +123,14 @@ class MetadataLog:
         self,
         found: PartitionData,
         moment: ReadingOrigin,
-        on_batch: Callable[[Image, ReadingOrigin], None],
+        on_part: Callable[[Image, ReadingOrigin], None],
     ) -> None:
         before = self._end
         for written in self._committed(found):
-            self._image.apply(written)
+            for records in parts(written.records):
+                self._image.apply(records, written.epoch)
+                on_part(self._image, moment)
             self._end, self._end_epoch = written.end, written.epoch
-            if written.records:
-                on_batch(self._image, moment)
         if self._end == before < found.high_watermark:
             raise ViewUnavailable(f"the metadata log cannot be read from offset {before} on")
 
@@ -200,7 +202,7 @@ class MetadataLog:
                 break
         image, read = Image(self._image.keeps), 0
         for written in self._understood(bytes(content)):
-            image.apply(written)
+            image.apply(written.records, written.epoch)
             read += 1
         if len(content) != size or not read:
             raise OSError(f"its snapshot up to offset {end} is incomplete")
@@ -337,14 +339,14 @@ def log_observer(
     def ask(report: Report) -> None:
         nonlocal waits
 
-        def on_batch(image: Image, moment: ReadingOrigin) -> None:
+        def on_part(image: Image, moment: ReadingOrigin) -> None:
             if not waits:
                 report(image.view(moment.controller, moment.epoch))
 
-        now = log.read(_ANSWER_S, on_batch)
+        now = log.read(_ANSWER_S, on_part)
         if waits:
             waits = False
-            on_batch(*now)
+            on_part(*now)
 
     return PollingObserver(ask, _EVERY_S, on_change, clock, log.close)
 

@@ -9,7 +9,7 @@ the fields are those of ``metadata/src/main/resources/common/metadata/*.json`` i
 """
 
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
 from typing import Any, TypeAlias
 
@@ -333,6 +333,25 @@ def batches(content: bytes, schemas: RecordSchemas) -> Iterator[MetadataBatch]:
             epoch=batch.partition_leader_epoch,
             records=tuple(record for record in decoded if record is not None),
         )
+
+
+def parts(records: Iterable[Record]) -> Iterator[tuple[Record, ...]]:
+    """Yield the records in parts that change no partition twice.
+
+    A controller may write two elections of a partition into one batch, and each of them counts.
+    """
+    part: list[Record] = []
+    changed: set[tuple[uuid.UUID | None, int]] = set()
+    for record in records:
+        if isinstance(record, Partition | PartitionChange):
+            partition = record.topic_id, int(record.partition_id)
+            if partition in changed:
+                yield tuple(part)
+                part, changed = [], set()
+            changed.add(partition)
+        part.append(record)
+    if part:
+        yield tuple(part)
 
 
 def _whole(content: bytes, start: int) -> int | None:
