@@ -13,24 +13,19 @@ NOT_RUN = "not run"
 _INTRODUCTION = """\
 # Detection of broken Apache Kafka
 
-Apache Kafka with a fault that is put into it when a server loads its classes. \
-`ackproof mutants --list` says what each mutant breaks, its origin and what it shows with. \
-*Found*: a promised guarantee was broken, after so many minutes of campaigns (without checks). \
-A mutant without effect in any run is not judged. `make kafka-mutants` runs what is missing and \
-writes this page.
+A Java agent puts a fault into Apache Kafka. `ackproof mutants --list` describes each. *Found*: a \
+promised guarantee was broken, after so many minutes of campaigns, without checks. A mutant \
+without effect is not judged. `make kafka-mutants` runs what is missing and writes this page.
 
-Two other judges were given the histories of the same runs. Neither their clients nor their faults \
-were run.
+Two other judges were given the same histories; neither their clients nor their faults were run.
 
-- `replication_test`: the rule of Kafka's own test. Each record acknowledged with acks=all and \
+- `replication_test`, Kafka's own rule: each record acknowledged with acks=all and \
 min.insync.replicas=2 can be read, with idempotence once.
-- Jepsen: `jepsen.tests.kafka`, and the errors for which it calls a history invalid. It was given \
-the cells of that rule that have an idempotent producer and no transactions, and the final read as \
-a last consumer.
+- `jepsen.tests.kafka`, for the cells of that rule that have an idempotent producer and no \
+transactions, with the final read as a last consumer.
 
-Neither knows an excuse, such as a power failure of all replicas, or a client that begins a new \
-idempotent session. So an error counts as a find (bold) only if they do not find it, or a \
-duplicate that may explain it, in that cell of the unmutated release in the same campaign.
+Neither knows an excuse, such as a power failure of all replicas. So an error is a find (bold) \
+only if the unmutated release shows neither it, nor a duplicate that may explain it, in that cell.
 """
 _MINUTES = (5, 10, 20, 30, 60, 120)
 _SECONDS_A_MINUTE = 60
