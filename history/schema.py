@@ -126,6 +126,7 @@ CLUSTER = pa.schema(
         pa.field("controller_epoch", pa.int32()),
         pa.field("broker", pa.int32()),
         pa.field("version", pa.int32()),
+        pa.field("elr", pa.list_(pa.int32())),
     ]
 )
 """The observed changes in ZooKeeper.
@@ -138,9 +139,9 @@ that of the znode with a partition's ISR. Each write raises it by one, so an uno
 between two rows shows.
 
 With KRaft the changes are those of its metadata log. ``broker`` of a ``controller`` is its
-``node.id``, ``controller_epoch`` the epoch of the quorum, and ``version`` the partition epoch. A
-broker is up if it is not fenced. ``zookeeper-lost`` means that no controller answers as the active
-one.
+``node.id``, ``controller_epoch`` the epoch of the quorum, ``version`` the partition epoch, and
+``elr`` the eligible leader replicas (KIP-966). A broker is up if it is not fenced.
+``zookeeper-lost`` means that no controller answers as the active one.
 
 For an external cluster whose controllers are not named, the changes are those that clients receive
 several times a second. There are no rows of a ``controller``, and ``leader_epoch``,

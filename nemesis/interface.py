@@ -297,6 +297,7 @@ class PlacedPartition:
     Attributes:
         replicas: The preferred one first.
         leader: None without one.
+        elr: The eligible leader replicas (KIP-966).
     """
 
     topic: str
@@ -305,6 +306,7 @@ class PlacedPartition:
     leader: str | None
     leader_epoch: int
     isr: tuple[str, ...]
+    elr: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return f"{self.topic}-{self.number}"

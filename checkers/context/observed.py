@@ -31,6 +31,8 @@ class PartitionState:
     leader: int
     leader_epoch: int
     isr: tuple[int, ...]
+    elr: tuple[int, ...] = ()
+    """The eligible leader replicas, which may be elected while the ISR is empty (KIP-966)."""
     version: int | None = None
     """The version of the znode with the ISR, which each write raises by one, or None if it is
     unknown."""
@@ -162,7 +164,9 @@ class Observed:
     def brokers(self) -> frozenset[int]:
         """The brokers that were ever observed to lead the partition or to be in its ISR, and so
         have replicas of it."""
-        members = {broker for state in self.states for broker in (state.leader, *state.isr)}
+        members = {
+            broker for state in self.states for broker in (state.leader, *state.isr, *state.elr)
+        }
         return frozenset(broker for broker in members if broker >= 0)
 
 
@@ -225,6 +229,7 @@ def _state(row: Mapping[str, Any]) -> PartitionState:
         leader=UNKNOWN if leader is None else leader,
         leader_epoch=UNKNOWN if epoch is None else epoch,
         isr=tuple(broker for broker in row["isr"] or () if broker is not None),
+        elr=tuple(broker for broker in row["elr"] or () if broker is not None),
         version=row["version"],
         by_controller=(row["controller_epoch"] or 0) > 0,
     )

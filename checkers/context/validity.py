@@ -441,8 +441,8 @@ def unclean_elections(
 def elected_cleanly(
     before: PartitionState, after: PartitionState, observed: Observed
 ) -> bool | None:
-    """Return whether all elections between two states were of members of the ISR, or None if it is
-    unknown."""
+    """Return whether all elections between two states were of members of the ISR, or of eligible
+    leader replicas (KIP-966), or None if it is unknown."""
     # If epoch 5 and epoch 7 have leader 1, a replica outside the ISR may have led in epoch 6, and
     # broker 1 has then truncated its log to that one's. An unknown epoch may be any.
     if after.leader_epoch - before.leader_epoch > 1 or before.leader_epoch < 0:
@@ -458,7 +458,7 @@ def elected_cleanly(
     # The ISR may have shrunk unobserved before the observed election.
     if observed.missed(before, after):
         return None
-    return after.leader in before.isr
+    return after.leader in (*before.isr, *before.elr)
 
 
 def _survivors(

@@ -419,6 +419,8 @@ class PartitionView:
     replicas: tuple[int, ...]
     leader_epoch: int
     controller_epoch: int
+    elr: tuple[int, ...] = ()
+    """The eligible leader replicas (KIP-966). They may be elected while the ISR is empty."""
     version: int | None = field(default=None, compare=False)
     """The version of the znode that holds the ISR, which each write raises by one; None without
     one."""

@@ -22,9 +22,9 @@ class ChangeKind(StrEnum):
 class ClusterChange:
     """A change, the time at which it was seen (nanoseconds of the Unix epoch), and the new values.
 
-    A partition has ``topic``, ``partition``, ``leader``, ``leader_epoch``, ``isr`` and ``version``.
-    A partition or a controller has ``controller_epoch``. ``broker`` is the broker that went up or
-    down, or the controller; None while there is none.
+    A partition has ``topic``, ``partition``, ``leader``, ``leader_epoch``, ``isr``, ``elr`` (the
+    eligible leader replicas) and ``version``. A partition or a controller has ``controller_epoch``.
+    ``broker`` is the broker that went up or down, or the controller; None while there is none.
     """
 
     time_ns: int
@@ -34,6 +34,7 @@ class ClusterChange:
     leader: int | None = None
     leader_epoch: int | None = None
     isr: tuple[int, ...] | None = None
+    elr: tuple[int, ...] | None = None
     controller_epoch: int | None = None
     version: int | None = None
     broker: int | None = None

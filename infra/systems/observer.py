@@ -242,6 +242,7 @@ def _partition_change(partition: PartitionView, time_ns: int) -> ClusterChange:
         leader=partition.leader,
         leader_epoch=partition.leader_epoch,
         isr=partition.isr,
+        elr=partition.elr,
         controller_epoch=partition.controller_epoch,
         version=partition.version,
     )

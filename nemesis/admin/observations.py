@@ -66,12 +66,13 @@ def preferred_leads(injection: Injection) -> Look:
 
 
 def elected_uncleanly(injection: Injection) -> Look:
-    """Return a look for leaders that were not in the ISR before this fault's order."""
+    """Return a look for leaders that were neither in the ISR nor eligible (KIP-966) before this
+    fault's order."""
     before = {str(one): one for one in injection.target.placed}
 
     def seen(effect: ElectUncleanly, view: PartitionView) -> Seen:
         leader, was = _name(injection, view.leader), before[effect.name]
-        outside = leader is not None and leader not in was.isr
+        outside = leader is not None and leader not in (*was.isr, *was.elr)
         return outside and view.leader_epoch > was.leader_epoch, leader
 
     return _of_partitions(injection, "led by one outside the ISR", ElectUncleanly, seen)

@@ -224,6 +224,7 @@ class _ClusterState:
             leader=self.named.get(one.leader),
             leader_epoch=one.leader_epoch,
             isr=tuple(self._brokers(one.isr)),
+            elr=tuple(self._brokers(one.elr)),
         )
 
     def _partitions_of(self, part: Set) -> set[tuple[str, int]]:

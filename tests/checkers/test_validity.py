@@ -304,6 +304,13 @@ def test_unclean_election_ends_the_guarantee_for_earlier_acks(tmp_path: Path) ->
     assert after.verdict is FAIL
 
 
+def test_election_of_an_eligible_replica_keeps_the_guarantee(tmp_path: Path) -> None:
+    """KIP-966: 2 left an ISR that was below min.insync.replicas, so it has all acked records."""
+    eligible = [{**row, "elr": [2]} for row in elected(1)[:2]]
+    made = losing(WELL, FIRST)
+    assert concluded(tmp_path, MINIMAL, made, [*eligible, *elected(1)[2:]]).verdict is FAIL
+
+
 def test_the_deposed_leader_acks_until_it_hears(tmp_path: Path) -> None:
     """Acked by 1 while it was cut off, three seconds after 2 was elected outside the ISR."""
     made = losing(kept(BEFORE, 17, AFTER, 100), 1)

@@ -145,7 +145,7 @@ def test_a_first_view_is_all_change() -> None:
         ClusterChange(time_ns=5, kind=ChangeKind.CONTROLLER, broker=1, controller_epoch=1),
         ClusterChange(
             time_ns=5, kind=ChangeKind.PARTITION, topic="t", partition=0, leader=1, leader_epoch=3,
-            isr=(1, 2), controller_epoch=1,
+            isr=(1, 2), elr=(), controller_epoch=1,
         ),
     ]  # fmt: skip
 

@@ -67,9 +67,15 @@ MADE = Topic(name="orders", topic_id=ORDERS), partition()
             "0105020000000044cf3e20d8c6423682cc239386d1edd5010009030000000300000001",
             PartitionChange(partition_id=0, topic_id=ORDERS, isr=(3, 1)),
         ),
+        (
+            "0105020000000044cf3e20d8c6423682cc239386d1edd5020005020000000306050200000001",
+            PartitionChange(
+                partition_id=0, topic_id=ORDERS, isr=(3,), eligible_leader_replicas=(1,)
+            ),
+        ),
         ("011400" + "00", None),
     ],
-    ids=["unfenced", "the ISR shrank", "no-op"],
+    ids=["unfenced", "the ISR shrank", "a replica became eligible", "no-op"],
 )
 def test_records_of_a_4_1_1_controller_are_decoded(written: str, record: Record | None) -> None:
     assert SCHEMAS.decoded(bytes.fromhex(written)) == record
@@ -191,6 +197,28 @@ def test_a_leader_that_is_given_has_another_epoch_and_every_change_a_version() -
         (1, 1, (1,), 2),
         (-1, 2, (), 3),
     ]
+
+
+def test_replicas_stay_eligible_until_a_record_says_otherwise() -> None:
+    alone = PartitionChange(
+        partition_id=0, topic_id=ORDERS, isr=(2,), leader=2, eligible_leader_replicas=(1,)
+    )
+    gone = PartitionChange(partition_id=0, topic_id=ORDERS, isr=(), leader=-1)
+    back = PartitionChange(
+        partition_id=0, topic_id=ORDERS, isr=(1,), leader=1, eligible_leader_replicas=()
+    )
+    found = [
+        image(*MADE, *upto).view(101, 1).partitions["orders", 0]
+        for upto in ((), (alone,), (alone, gone), (alone, gone, back))
+    ]
+    assert [(one.isr, one.elr) for one in found] == [
+        ((1, 2), ()),
+        ((2,), (1,)),
+        ((), (1,)),
+        ((1,), ()),
+    ]
+    seen = [*changes(EMPTY, image(*MADE, alone).view(101, 1), 0)]
+    assert [one.elr for one in seen if one.kind is ChangeKind.PARTITION] == [(1,)]
 
 
 def test_each_version_of_a_partition_is_seen_though_one_batch_has_several() -> None:

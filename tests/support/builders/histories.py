@@ -314,6 +314,7 @@ def state(
     partition: int = 0,
     version: int | None = None,
     controller_epoch: int | None = 1,
+    elr: Sequence[int] | None = None,
 ) -> dict[str, Any]:
     """A row of ``cluster`` on a partition."""
     return {
@@ -326,6 +327,7 @@ def state(
         "isr": list(isr),
         "controller_epoch": controller_epoch,
         "version": version,
+        "elr": None if elr is None else list(elr),
     }
 
 

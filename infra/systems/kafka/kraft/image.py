@@ -132,6 +132,7 @@ class Image:
             partition=record.partition_id,
             leader=record.leader,
             isr=tuple(record.isr),
+            elr=tuple(record.eligible_leader_replicas or ()),
             replicas=tuple(record.replicas),
             leader_epoch=record.leader_epoch,
             controller_epoch=epoch,
@@ -144,12 +145,14 @@ class Image:
             return
         known = self._partitions[key]
         assert known.version is not None
+        elr = record.eligible_leader_replicas
         elected = record.leader != NO_LEADER_CHANGE
         self._partitions[key] = replace(
             known,
             leader=record.leader if elected else known.leader,
             leader_epoch=known.leader_epoch + elected,
             isr=known.isr if record.isr is None else tuple(record.isr),
+            elr=known.elr if elr is None else tuple(elr),
             replicas=known.replicas if record.replicas is None else tuple(record.replicas),
             controller_epoch=epoch,
             version=known.version + 1,

@@ -85,6 +85,7 @@ class Partition:
     leader: int
     leader_epoch: int
     partition_epoch: int
+    eligible_leader_replicas: Sequence[int] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,6 +97,7 @@ class PartitionChange:
     isr: Sequence[int] | None = None
     leader: int = NO_LEADER_CHANGE
     replicas: Sequence[int] | None = None
+    eligible_leader_replicas: Sequence[int] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
