@@ -198,7 +198,7 @@ def test_certainty_with_unobserved_states_is_never_wrong(data: st.DataObject) ->
 
 @dataclass(frozen=True)
 class Hidden:
-    """What really happened to a partition: the ISRs and the brokers that were struck, by time.
+    """The true history of a partition: its ISRs and the brokers that were struck, by time.
 
     Records are acknowledged between every two events, by all members of the ISR. A broker that
     joins the ISR has every record that a member has.
