@@ -25,7 +25,7 @@ min.insync.replicas=2 can be read, with idempotence once.
 transactions, with the final read as a last consumer.
 
 Neither knows an excuse, such as a power failure of all replicas. So an error is a find (bold) \
-only if the unmutated release shows neither it nor a duplicate that may explain it in that cell.
+only if that cell of the unmutated release has no such error and no duplicate that may explain it.
 """
 _MINUTES = (5, 10, 20, 30, 60, 120)
 _SECONDS_A_MINUTE = 60
