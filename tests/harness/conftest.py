@@ -1,5 +1,6 @@
 """Fixtures of the harness's tests: a campaign to vary, and a run over a cluster in memory."""
 
+import re
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -7,10 +8,12 @@ from pathlib import Path
 
 import pytest
 import yaml
+from click.testing import CliRunner
 
 from ackproof.harness.campaign.model.campaign import Campaign
 from ackproof.harness.campaign.plan.runs import runs_of
 from ackproof.harness.campaign.validation import load
+from ackproof.harness.cli import cli
 from ackproof.harness.running.context import Run
 from ackproof.harness.running.recorder import RunRecorder
 from ackproof.nemesis.execution import Ledger
@@ -54,6 +57,25 @@ def campaign_file(tmp_path: Path) -> Vary:
         return file
 
     return write
+
+
+@pytest.fixture
+def refuses(
+    campaign_file: Vary, tmp_path: Path
+) -> Callable[[Mapping[str, object], str, str], None]:
+    """Checks that a changed campaign is refused with status 2, for that reason in that field, and
+    that nothing is written."""
+
+    def check(changes: Mapping[str, object], field: str, reason: str) -> None:
+        file = campaign_file(changes)
+        result = CliRunner().invoke(cli, ["run", str(file), "--out", str(tmp_path / "out")])
+        assert result.exit_code == 2, result.output
+        told = rf"^{re.escape(f'{file}:')}\d+:\d+: {re.escape(f'{field}: ')}.*{re.escape(reason)}"
+        assert re.search(told, result.stderr, re.MULTILINE), result.stderr
+        assert "Traceback" not in result.output
+        assert not (tmp_path / "out").exists()
+
+    return check
 
 
 def _key(part: str) -> str | int:
