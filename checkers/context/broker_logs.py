@@ -326,12 +326,11 @@ def roles_of(logs: AnyPath, without: Container[AnyPath] = ()) -> dict[Partition,
 def orders_of(
     logs: AnyPath, without: Container[AnyPath] = ()
 ) -> dict[Partition, dict[int, list[int]]]:
-    """Return the leader epochs that the controller sent to each broker, by partition and broker, in
-    the order of the broker's log.
+    """Return the leader epochs in which each broker acted, or was told to, by partition and broker,
+    in the order of the broker's log.
 
-    The bundled broker writes a line (``received``) before it acts, so it did not act on anything
-    without a line. Apache Kafka's brokers write what they are sent about one partition at a level
-    (TRACE) that is not enabled, so nothing is known of them.
+    The bundled broker writes a line (``received``) before it acts, and Apache Kafka's brokers when
+    they begin to lead or, from 3.0 on, to follow. So none led in an epoch without a line.
 
     Args:
         logs, without: As in :func:`roles_of`.
@@ -359,6 +358,9 @@ def _words(lines: Iterable[str]) -> Iterator[tuple[Partition, Role]]:
 
 def _orders(lines: Iterable[str]) -> Iterator[tuple[Partition, int, int]]:
     for line in lines:
+        if " starts at " in line:
+            with suppress(*PARSE_ERRORS):
+                yield from _kafka_order(line)
         # The last object is complete even after half a line. An order must not seem to be absent
         # because its line was not understood.
         entry = object_in(line[line.rfind("{") :]) if '"received"' in line else {}
@@ -384,6 +386,13 @@ def _kafka_word(line: str, life: int) -> Iterator[tuple[Partition, Role]]:
                 high_watermark=_number(found["watermark"]),
             )
             yield (topic, number(partition)), word
+
+
+def _kafka_order(line: str) -> Iterator[tuple[Partition, int, int]]:
+    for found in filter(None, (pattern.search(line) for pattern in (*_KAFKA, _FOLLOWS))):
+        topic, _, partition = found["partition"].rpartition("-")
+        if partition.isdecimal():
+            yield (topic, number(partition)), number(found["broker"]), number(found["epoch"])
 
 
 def _is_one_of(entry: Mapping[str, Any], changes: frozenset[str]) -> bool:

@@ -32,7 +32,8 @@ class PartitionState:
     leader_epoch: int
     isr: tuple[int, ...]
     elr: tuple[int, ...] = ()
-    """The eligible leader replicas, which may be elected while the ISR is empty (KIP-966)."""
+    """The replicas that may be elected while the ISR is empty: the eligible leader replicas
+    (KIP-966), or the last members if there are none any more, because all were killed."""
     version: int | None = None
     """The version of the znode with the ISR, which each write raises by one, or None if it is
     unknown."""
@@ -200,7 +201,8 @@ class ClusterObservation:
         ]
         for row in rows:
             if row["kind"] == "partition":
-                self._states.setdefault((row["topic"], row["partition"]), []).append(_state(row))
+                states = self._states.setdefault((row["topic"], row["partition"]), [])
+                states.append(_state(row, states[-1] if states else None))
 
     def partitions(self, topic: str) -> int:
         """Return the number of observed partitions of a topic."""
@@ -222,14 +224,17 @@ class ClusterObservation:
         return tuple((broker, Span(since, end)) for (since, broker), (end, _) in followed)
 
 
-def _state(row: Mapping[str, Any]) -> PartitionState:
+def _state(row: Mapping[str, Any], before: PartitionState | None) -> PartitionState:
     leader, epoch = row["leader"], row["leader_epoch"]
+    isr, elr = (tuple(one for one in row[name] or () if one is not None) for name in ("isr", "elr"))
+    if before is not None and not (isr or elr):
+        elr = before.isr or before.elr
     return PartitionState(
         time=row["time"],
         leader=UNKNOWN if leader is None else leader,
         leader_epoch=UNKNOWN if epoch is None else epoch,
-        isr=tuple(broker for broker in row["isr"] or () if broker is not None),
-        elr=tuple(broker for broker in row["elr"] or () if broker is not None),
+        isr=isr,
+        elr=elr,
         version=row["version"],
         by_controller=(row["controller_epoch"] or 0) > 0,
     )

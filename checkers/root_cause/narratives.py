@@ -469,15 +469,17 @@ def fault_phrases(faults: Sequence[ContextFault], since: int, until: int) -> Ite
 
 
 def _fault(fault: ContextFault, first: int, last: int) -> str:
+    """Return a phrase about an active fault. An order to the cluster, such as a reassignment,
+    affects no server."""
     whom = _servers(fault)
+    was_active = f"{fault.label} was active{f' on {whom}' if whom else ''}"
     since = fault.start - first
     if since <= 0 and fault.end < last:
-        before = f"{seconds(last - fault.end)} before the last of these"
-        return f"{fault.label} was active on {whom} until {before}"
+        return f"{was_active} until {seconds(last - fault.end)} before the last of these"
     if since <= 0:
-        return f"{fault.label} was active on {whom}"
-    after = f"{seconds(since)} after the first of these"
-    return f"{fault.label} affected {whom} {after}"
+        return was_active
+    happened = f"affected {whom}" if whom else "began"
+    return f"{fault.label} {happened} {seconds(since)} after the first of these"
 
 
 def _servers(fault: ContextFault) -> str:

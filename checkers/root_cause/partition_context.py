@@ -143,6 +143,7 @@ NO_CONTEXT = PartitionContext()
 
 
 _UNKNOWN = -1
+_DISK_FULL = "disk-full"
 _NS_PER_MS = 1_000_000
 _BACKOFF_MS = 100
 """The default ``retry.backoff.ms`` of librdkafka, Java and aiokafka; franz-go waits longer."""
@@ -291,16 +292,16 @@ def _leadership_terms(
 
 def _is_unaware(term: LeadershipTerm, sources: ContextSources) -> bool:
     """Return whether a term's leader, a member of the ISR, certainly never learned that it leads.
-    Its log must have orders of the controller with an earlier epoch and then with a later one,
-    without this one.
+    Its log must name an earlier epoch and then a later one, without this one.
 
-    Without a later order nothing follows, because the broker may have ended as soon as it led. Two
-    further cases are excluded:
+    Without a later epoch nothing follows, because the broker may have ended as soon as it led.
+    Three further cases are excluded:
 
     - Broker 4 leads epoch 2 and loses power, and perhaps the last lines of its log. After its
       restart it receives the order for epoch 3.
     - Broker 4 is elected in epoch 2 outside the ISR and never learns of it. As the only member of
       the ISR, it leads epoch 3. The election in epoch 2 is the one that lost the records.
+    - The disk of broker 4 is full, perhaps also for its log.
     """
     if term.clean is not True or term.log_end >= 0:
         return False
@@ -310,8 +311,11 @@ def _is_unaware(term: LeadershipTerm, sources: ContextSources) -> bool:
         role.leader_epoch == term.epoch and (role.leads or role.broker == term.leader)
         for role in sources.roles
     )
-    faults = (_seen(fault) for fault in sources.around.faults if fault.begun)
-    taken = any(one.took >= term.elected_after and one.affected(term.leader) for one in faults)
+    taken = any(
+        fault.name == _DISK_FULL or _seen(fault).took >= term.elected_after
+        for fault in sources.around.faults
+        if fault.begun and _seen(fault).affected(term.leader)
+    )
     return passed and not heard and not taken
 
 

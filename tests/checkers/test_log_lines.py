@@ -115,6 +115,18 @@ def test_kafka_s_own_words(said: str, tmp_path: Path) -> None:
     assert {word.high_watermark for word in found[T]} == {int(told[1]) if told else None}
 
 
+def test_epochs_in_which_kafka_acted_are_read(tmp_path: Path) -> None:
+    """Two elections that came with one batch of the metadata log are one line."""
+    follows = "starts at leader epoch {} from offset 9 with partition epoch 5 and high watermark 9."
+    told = [
+        f"INFO [Broker id=1] Follower a-topic-3 {follows.format(8)} Current leader is 2. Previous",
+        "INFO [Broker id=1] Leader a-topic-3 with topic id Some(x) starts at leader epoch 11 from "
+        "offset 9 with partition epoch 7, high watermark 9, ISR [1]",
+        "INFO [Broker id=1] Skipped the become-follower state change for a-topic-3",
+    ]
+    assert orders_of(logs(tmp_path, *(f"{one}\n" for one in told))) == {T: {1: [8, 11]}}
+
+
 def test_there_need_be_no_logs(tmp_path: Path) -> None:
     assert roles_of(tmp_path / "logs") == {}
     assert roles_of(logs(tmp_path, line(), node="client-1")) == {}

@@ -20,6 +20,8 @@ from ackproof.checkers.check import check
 from ackproof.checkers.context.broker_logs import ReplicaTruncation, Role, truncations_of
 from ackproof.checkers.root_cause.causes import MORE, REPORTED_MAX, reported
 from ackproof.checkers.root_cause.kinds import CauseKind
+from ackproof.checkers.root_cause.narratives import fault_phrases
+from ackproof.checkers.root_cause.partition_context import ContextFault
 from ackproof.checkers.verdict import Cause
 from tests.support.builders.checked_runs import collected, replicas_of
 from tests.support.builders.histories import (
@@ -109,6 +111,23 @@ def test_election_of_a_broker_killed_unaware_is_described_in_one_sentence() -> N
         "broker-1 truncated its log from 7 to 5 as follower of broker-2 in epoch 2 (leader epoch 0 "
         "and offset 5)."
     )
+
+
+@pytest.mark.parametrize(
+    ("servers", "start", "phrase"),
+    [
+        ([], 0, "reassign#2 was active until 1.0 s before the last of these"),
+        ([], 3, "reassign#2 began 2.0 s after the first of these"),
+        (["broker-1"], 3, "reassign#2 affected broker-1 2.0 s after the first of these"),
+        (None, 0, "reassign#2 was active on unknown servers until 1.0 s before the last of these"),
+    ],
+)
+def test_active_fault_is_named_with_servers_that_it_affects(
+    servers: list[str] | None, start: int, phrase: str
+) -> None:
+    second = 1_000_000_000
+    fault = ContextFault(label="reassign#2", servers=servers, start=start * second, end=4 * second)
+    assert list(fault_phrases([fault], second, 5 * second)) == [phrase]
 
 
 def never_told_later(world: World) -> None:

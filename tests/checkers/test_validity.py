@@ -311,6 +311,17 @@ def test_election_of_an_eligible_replica_keeps_the_guarantee(tmp_path: Path) -> 
     assert concluded(tmp_path, MINIMAL, made, [*eligible, *elected(1)[2:]]).verdict is FAIL
 
 
+@pytest.mark.parametrize(("leader", "verdict"), [(1, FAIL), (2, NOT_GUARANTEED)])
+def test_last_member_of_an_empty_isr_may_be_elected(
+    tmp_path: Path, leader: int, verdict: Verdict
+) -> None:
+    """Killed brokers are not eligible. Kafka elects the last leader all the same (KIP-966)."""
+    gone = [state(9, -1, 1, (), elr=[1]), state(12, -1, 1, (), elr=[])]
+    back = state(14, leader, 2, (leader,)), state(22, leader, 2, (2, 1, 3))
+    made = losing(WELL, FIRST)
+    assert concluded(tmp_path, MINIMAL, made, [*ONE_LEFT, *gone, *back]).verdict is verdict
+
+
 def test_the_deposed_leader_acks_until_it_hears(tmp_path: Path) -> None:
     """Acked by 1 while it was cut off, three seconds after 2 was elected outside the ISR."""
     made = losing(kept(BEFORE, 17, AFTER, 100), 1)
