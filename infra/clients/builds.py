@@ -81,6 +81,12 @@ def library_of(client: str) -> str:
     return client.partition(":")[0]
 
 
+def takes_group_metadata(client: str) -> bool:
+    """Return whether the producer of a release of Java's client takes the metadata of a consumer
+    group (KIP-447). Of the releases that can be built, only 2.4 does not."""
+    return not _version(client).startswith("2.4.")
+
+
 def _version(client: str) -> str:
     """Return the version of Java's client."""
     return client.partition(":")[2] or KAFKA_CLIENTS

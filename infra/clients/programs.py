@@ -27,7 +27,7 @@ from ackproof.plugins.registration import common_problems
 # Without the last option, a JVM that is killed leaves a file in the node's /tmp, whatever its
 # tmpdir is.
 _JVM_OPTIONS = ("-Xmx256m", "-XX:+UseSerialGC", "-Dlog4j2.level=WARN", "-XX:-UsePerfData")
-_AIOKAFKA = "ackproof.workloads.foreign.aiokafka_producer"
+_AIOKAFKA = "ackproof.workloads.foreign.aiokafka_program"
 T = TypeVar("T")
 
 
@@ -51,6 +51,8 @@ class Client:
         idempotence: Whether its producer can be idempotent (``enable.idempotence``).
         transactions: Whether its program can write in transactions.
         groups: Whether its program can be a member of a consumer group.
+        transformers: Whether its program can read, transform and write in transactions with the
+            offsets of what it read.
         lacks: Producer properties that it has nothing for, by Kafka's names, and why.
     """
 
@@ -62,6 +64,7 @@ class Client:
     idempotence: bool = True
     transactions: bool = False
     groups: bool = False
+    transformers: bool = False
     lacks: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -81,7 +84,7 @@ def _problems(found: Client, name: str) -> Iterator[str]:
     uncallable = [one for one in functions if not callable(getattr(found, one))]
     if uncallable:
         yield f"{', '.join(uncallable)}: must be a function"
-    for flag in ("idempotence", "transactions", "groups"):
+    for flag in ("idempotence", "transactions", "groups", "transformers"):
         if not isinstance(getattr(found, flag), bool):
             yield f"its {flag} must be True or False"
     if not isinstance(found.lacks, Mapping):
@@ -130,6 +133,7 @@ def _of_java(client: str) -> Client:
         missing=lambda: _unless(builds.built, client),
         transactions=True,
         groups=True,
+        transformers=builds.takes_group_metadata(client),
     )
 
 
@@ -140,6 +144,7 @@ _BUILT_IN = (
         command=_linked_in,
         transactions=True,
         groups=True,
+        transformers=True,
     ),
     _of_java("java"),
     Client(
@@ -147,6 +152,7 @@ _BUILT_IN = (
         summary="aiokafka, a client in Python",
         command=lambda node: (node.software.python, "-P", "-m", _AIOKAFKA),
         missing=lambda: None if find_spec("aiokafka") else "aiokafka is not installed: make setup",
+        groups=True,
     ),
     Client(
         name="franz-go",
@@ -196,6 +202,7 @@ def client_of(name: str) -> Client:
         missing=lambda: _unless(own, name),
         transactions=True,
         groups=True,
+        transformers=True,
     )
 
 

@@ -29,7 +29,7 @@ from ackproof.workloads.consuming.consumption import ConsumptionRecorder
 from ackproof.workloads.consuming.group_member import ASK_AGAIN_S, FETCH_S, LOOK_S
 from ackproof.workloads.consuming.polling import CatchUp, Keep, Positions, recording
 from ackproof.workloads.foreign.program import READY_S, ProgramFailed, RunningProgram, greeting
-from ackproof.workloads.foreign.properties import member_properties
+from ackproof.workloads.foreign.properties import consumer_properties
 from ackproof.workloads.foreign.protocol import (
     AskEnd,
     Assigned,
@@ -53,6 +53,7 @@ from ackproof.workloads.foreign.protocol import (
     Subscribe,
     Undone,
     encode_command,
+    is_answer,
 )
 from ackproof.workloads.interface import Delivery
 from ackproof.workloads.polled import NO_EPOCH, Records
@@ -210,7 +211,10 @@ class ForeignMember:
         Rebalances that it reports meanwhile are answered.
         """
         self._program.tell(encode_command(command))
-        return self._await_answer(ANSWER_S)
+        said = self._await_answer(ANSWER_S)
+        if not is_answer(said[-1], command):
+            raise ProgramFailed(f"the program answered {type(command).__name__} by another word")
+        return said
 
     def _await_answer(self, seconds: float) -> list[Saying]:
         deadline = time.monotonic() + seconds
@@ -241,16 +245,8 @@ class ForeignMember:
 
 
 def _properties(spec: ForeignMemberSpec) -> Mapping[str, str]:
-    return {
-        **member_properties(spec.consumer_config),
-        **({} if spec.instance is None else {"group.instance.id": spec.instance}),
-        "bootstrap.servers": spec.bootstrap_servers,
-        "client.id": spec.client,
-        "group.id": spec.group,
-        "enable.auto.commit": "false",
-        "auto.offset.reset": "earliest",
-        "isolation.level": spec.isolation,
-    }
+    instance = {} if spec.instance is None else {"group.instance.id": spec.instance}
+    return {**consumer_properties(spec, spec.group), **instance}
 
 
 def _records(records: Sequence[Record], now: int) -> Records:

@@ -23,6 +23,7 @@ from ackproof.workloads.foreign.protocol import (
     LINE_BYTES_MAX,
     VERSION,
     Command,
+    ConsumerProperty,
     MalformedLine,
     Open,
     Property,
@@ -59,18 +60,27 @@ def greeting(
     properties: Mapping[str, str],
     client: str = "",
     last: Open | Subscribe = _OPEN,
+    consumer: Mapping[str, str] | None = None,
 ) -> bytes:
     """Return the first lines for a program: where its records are, its properties, and those of its
-    connection, which the environment of this process holds for ``client``. ``last`` says whether it
-    is a producer or a member of a group.
+    connection, which the environment of this process holds for ``client``.
+
+    ``last`` says whether it is a producer or a member of a group. ``consumer`` has the properties
+    of a transformer's consumer; None stands for any other program.
 
     Raise SpecificationError for what the protocol cannot say, or the program cannot be given, and
     OSError for a file that cannot be read.
     """
     try:
         secured = program_security(client, connection_of_environment())
-        sent = (Property(name, value) for name, value in {**properties, **secured}.items())
-        commands: Sequence[Command] = (Protocol(VERSION), *map(Topic, topics), *sent, last)
+        reads = {} if consumer is None else {**consumer, **secured}
+        commands: Sequence[Command] = (
+            Protocol(VERSION),
+            *map(Topic, topics),
+            *(Property(name, value) for name, value in {**properties, **secured}.items()),
+            *(ConsumerProperty(name, value) for name, value in reads.items()),
+            last,
+        )
         return b"".join(encode_command(command) for command in commands)
     except ValueError as error:
         raise SpecificationError(str(error)) from None

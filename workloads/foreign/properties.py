@@ -24,6 +24,7 @@ from ackproof.workloads.configuration import (
     RESERVED,
     joins_by_heartbeat,
 )
+from ackproof.workloads.spec import ConsumerSpec
 
 DELIVERY_TIMEOUT = "delivery.timeout.ms"
 
@@ -98,6 +99,14 @@ def _anything(_text: str) -> str | None:
 _SESSION = "session.timeout.ms"
 _ASSIGNMENT = "partition.assignment.strategy"
 _ASSIGNOR = "org.apache.kafka.clients.consumer.CooperativeStickyAssignor"
+_ASSIGNORS_OF: Mapping[str, tuple[str, ...]] = {
+    "aiokafka": ("RangeAssignor", "RoundRobinAssignor", "StickyAssignor"),
+    "franz-go": (
+        *("RangeAssignor", "RoundRobinAssignor", "StickyAssignor"),
+        "CooperativeStickyAssignor",
+    ),
+}
+"""The last words of the names of the assignors that a library has; Java's client loads any."""
 _OF_CLASSIC = ("heartbeat.interval.ms", _ASSIGNMENT, _SESSION)
 """The properties that the Java client refuses with ``group.protocol=consumer`` (ConsumerConfig)."""
 
@@ -146,6 +155,11 @@ LACKING: Mapping[str, Mapping[str, str]] = {
 
 _CLASSIC_ALONE = "its program is a member by the classic protocol"
 LACKING_OF_CONSUMERS: Mapping[str, Mapping[str, str]] = {
+    "aiokafka": {
+        **dict.fromkeys(_CONNECTING[:2], "it connects again in its own way"),
+        GROUP_PROTOCOL: "it knows the classic protocol alone",
+        "group.remote.assignor": "it knows the classic protocol alone",
+    },
     "franz-go": {
         **dict.fromkeys(_CONNECTING[:2], "its program leaves connecting as the library has it"),
         GROUP_PROTOCOL: _CLASSIC_ALONE,
@@ -221,7 +235,18 @@ def member_refused(client: str, name: str, value: Value) -> str | None:
     """Return why a member of that client may not have this property, as :func:`refused`."""
     known = KNOWN_OF_CONSUMERS
     reason = _barred(client, name, CONSUMER_RESERVED, known, LACKING_OF_CONSUMERS)
-    return reason if reason is not None or name not in known else known[name](as_text(value))
+    if reason is not None or name not in known:
+        return reason
+    if name == _ASSIGNMENT and (lacking := _lacking_assignors(client, as_text(value))):
+        return f"{client} has no {lacking}, but {', '.join(_ASSIGNORS_OF[client])}"
+    return known[name](as_text(value))
+
+
+def _lacking_assignors(client: str, classes: str) -> str:
+    """Return those of the named assignors that the client's library does not have."""
+    has = _ASSIGNORS_OF.get(client)
+    names = (name.strip().rpartition(".")[2] for name in classes.split(",") if "." in name)
+    return "" if has is None else ", ".join(name for name in names if name not in has)
 
 
 def _barred(
@@ -255,6 +280,19 @@ def member_properties(config: Mapping[str, Value]) -> dict[str, str]:
     commits: ``config`` over the defaults, as Kafka writes values."""
     defaults = {} if joins_by_heartbeat(config) else {_SESSION: CONSUMER_DEFAULTS[_SESSION]}
     return {name: as_text(value) for name, value in {**defaults, **config}.items()}
+
+
+def consumer_properties(spec: ConsumerSpec, group: str) -> dict[str, str]:
+    """Return what the program of a member of ``group`` is told."""
+    return {
+        **member_properties(spec.consumer_config),
+        "bootstrap.servers": spec.bootstrap_servers,
+        "client.id": spec.client,
+        "group.id": group,
+        "enable.auto.commit": "false",
+        "auto.offset.reset": "earliest",
+        "isolation.level": spec.isolation,
+    }
 
 
 def delivery_timeout_ms(config: Mapping[str, Value]) -> int:

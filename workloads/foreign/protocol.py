@@ -1,6 +1,7 @@
 """The lines between us and a program under test: docs/client-protocol.md, as functions.
 
-A program is told to ``open`` a producer, or to ``subscribe`` as a member of a consumer group.
+A program is told to ``open`` a producer, or to ``subscribe`` as a member of a consumer group. One
+that is given properties of a consumer before ``open`` is a transformer, which is both.
 
 A line is words with a space between, in ASCII except its last part, which may be any UTF-8. So no
 parser of JSON is needed. Both halves are here, because programs in Python use the other one.
@@ -54,8 +55,19 @@ class Property:
 
 
 @dataclass(frozen=True, slots=True)
+class ConsumerProperty:
+    """A property of a transformer's consumer, by Kafka's name."""
+
+    name: str
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
 class Open:
-    """The end of the properties: make the producer, and say when it is ready."""
+    """The end of the properties: make the producer, and say when it is ready.
+
+    A transformer makes its consumer, too, and subscribes.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +110,13 @@ class Commit:
 @dataclass(frozen=True, slots=True)
 class Abort:
     """The order to end the transaction with an abort."""
+
+
+@dataclass(frozen=True, slots=True)
+class SendOffsets:
+    """The order to send these offsets, by partition, to the open transaction of a transformer."""
+
+    offsets: Mapping[int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +173,7 @@ class AskEnd:
 
 OfMember = Subscribe | Poll | Proceed | Close | CommitOffsets | Committed | Seek | AskEnd
 OfProducer = Open | Send | Flush | Init | Begin | Commit | Abort
-Command = Protocol | Topic | Property | OfProducer | OfMember
+Command = Protocol | Topic | Property | ConsumerProperty | OfProducer | OfMember | SendOffsets
 
 
 # --- what a program says -----------------------------------------------------------------------
@@ -303,6 +322,15 @@ _BARE: Mapping[bytes, Command] = {
 }
 """Commands that are one word, by that word."""
 _WORDS = {command: word for word, command in _BARE.items()}
+_PROPERTIES: Mapping[bytes, type[Property | ConsumerProperty]] = {
+    b"property": Property,
+    b"consumer": ConsumerProperty,
+}
+_OFFSETS: Mapping[bytes, type[CommitOffsets | SendOffsets]] = {
+    b"commit": CommitOffsets,
+    b"offsets": SendOffsets,
+}
+_VERBS = {kind: verb for verb, kind in (*_PROPERTIES.items(), *_OFFSETS.items())}
 _BARE_SAYINGS: Mapping[bytes, Saying] = {
     b"ready": Ready(),
     b"flushed": Flushed(),
@@ -325,13 +353,14 @@ def encode_command(command: Command) -> bytes:
             return b"protocol %d\n" % version
         case Topic(name):
             return b"topic %s\n" % _word(name)
-        case Property(name, value):
-            return b"property %s %s\n" % (_word(name), _rest(value))
+        case Property(name, value) | ConsumerProperty(name, value):
+            return b"%s %s %s\n" % (_VERBS[type(command)], _word(name), _rest(value))
         case Send(number, partition, value, topic):
             return send_line(number, partition, value, topic)
-        case CommitOffsets(offsets):
+        case CommitOffsets(offsets) | SendOffsets(offsets):
             pairs = sorted(offsets.items())
-            return b"commit" + b"".join(b" %d %d" % pair for pair in pairs) + b"\n"
+            verb = _VERBS[type(command)]
+            return verb + b"".join(b" %d %d" % pair for pair in pairs) + b"\n"
         case Committed(partitions):
             return _about(b"committed", partitions)
         case Seek(partition, offset):
@@ -358,14 +387,15 @@ def decode_command(line: bytes) -> Command:
             return Protocol(_number(version, line))
         case b"topic", [name]:
             return Topic(_text(name, line))
-        case b"property", [name, *_] if name and b" " in rest:
-            return Property(_text(name, line), _text(rest.partition(b" ")[2], line))
+        case b"property" | b"consumer", [name, *_] if name and b" " in rest:
+            value = _text(rest.partition(b" ")[2], line)
+            return _PROPERTIES[verb](_text(name, line), value)
         case b"send", [number, partition, value, *topic] if len(topic) <= 1:
             to = _text(topic[0], line) if topic else ""
             return Send(_number(number, line), _number(partition, line), _value(value, line), to)
-        case b"commit", [_, *_] if len(words) % 2 == 0:
+        case b"commit" | b"offsets", [_, *_] if len(words) % 2 == 0:
             numbers = _numbers(words, line)
-            return CommitOffsets(dict(zip(numbers[::2], numbers[1::2], strict=True)))
+            return _OFFSETS[verb](dict(zip(numbers[::2], numbers[1::2], strict=True)))
         case b"committed", [_, *_]:
             return Committed(_numbers(words, line))
         case b"seek", [partition, offset]:
@@ -375,6 +405,12 @@ def decode_command(line: bytes) -> Command:
         case bare, [] if bare in _BARE and line == bare:
             return _BARE[bare]
     raise _malformed(line)
+
+
+def is_answer(saying: Saying, command: Command) -> bool:
+    """Return whether a program may answer ``command`` with this."""
+    right = EndOfPoll if isinstance(command, Poll) else Done
+    return isinstance(saying, right | Undone)
 
 
 def encode_saying(saying: Saying) -> bytes:

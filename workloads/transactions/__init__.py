@@ -6,5 +6,5 @@ back into it, together with the offsets of what they read. What a transformer wr
 transformed again, so that one topic is enough.
 
 What each client draws (the length of a transaction, and its end) follows from the run's seed and
-its name. A producer's client library is the cell's; all that reads is librdkafka's.
+its name. Producers and transformers use the cell's client library, other readers librdkafka.
 """

@@ -29,6 +29,7 @@ from ackproof.workloads.foreign.protocol import (
     Command,
     Commit,
     Done,
+    EndOfPoll,
     Failed,
     Fatal,
     Flushed,
@@ -37,8 +38,10 @@ from ackproof.workloads.foreign.protocol import (
     Refused,
     Remedy,
     Saying,
+    SendOffsets,
     Undone,
     encode_command,
+    is_answer,
     send_line,
 )
 from ackproof.workloads.outcomes import (
@@ -58,6 +61,7 @@ from ackproof.workloads.transactions.spec import (
     TransformerSpec,
     program_properties,
     session_properties,
+    transformer_properties,
 )
 
 # --- client libraries -----------------------------------------------------------------------------
@@ -102,6 +106,12 @@ class TransactionalClient(Protocol):
 
     def send(self, sequence: int, partition: int, value: bytes) -> None:
         """Hand a record over; a refusal is reported for the record, and not raised."""
+
+    def send_offsets(self, positions: Mapping[int, int], group: Any, seconds: float) -> None:
+        """Send offsets, by partition, to the open transaction.
+
+        ``group`` is the metadata of the consumer that read up to there, as its library has it.
+        """
 
     def commit(self, seconds: float) -> None: ...
 
@@ -164,9 +174,7 @@ class LibrdkafkaClient:
             self._refused(sequence, refusal.args[0])
 
     def send_offsets(self, positions: Mapping[int, int], group: Any, seconds: float) -> None:
-        """Send offsets, by partition, to the open transaction.
-
-        ``group`` is the metadata of the consumer that read up to there, as confluent-kafka has it.
+        """Send offsets as :class:`TransactionalClient` says.
 
         librdkafka 2.16 may not come back, whatever time it is given. The coordinator was cut off
         while it was asked to add the offsets' partition and another one. Both timed out, and
@@ -257,7 +265,7 @@ class ProgramClient:
         self.ready = False
         self._pending: set[int] = set()
         self._asked = False
-        self._answer: Done | Undone | None = None
+        self._answer: Done | Undone | EndOfPoll | None = None
         first = _greeting(spec, seconds)
         self._ready_by = time.monotonic() + READY_S
         self._program = RunningProgram(spec.program)
@@ -276,6 +284,10 @@ class ProgramClient:
     def send(self, sequence: int, partition: int, value: bytes) -> None:
         self._pending.add(sequence)
         self._program.tell(send_line(sequence, partition, value))
+
+    def send_offsets(self, positions: Mapping[int, int], _group: Any, seconds: float) -> None:
+        """Send offsets; the program has the metadata of its consumer."""
+        self._call(SendOffsets(positions), seconds)
 
     def commit(self, seconds: float) -> None:
         self._call(Commit(), seconds)
@@ -302,6 +314,8 @@ class ProgramClient:
             if (left := deadline - time.monotonic()) <= 0:
                 raise CallFailed(TIMED_OUT, Remedy.FATAL, "the program did not come back")
             self.serve(left)
+        if not is_answer(self._answer, command):
+            raise ProgramFailed(f"the program answered {type(command).__name__} by another word")
         if isinstance(self._answer, Undone):
             raise CallFailed(self._answer.error, self._answer.remedy)
 
@@ -313,7 +327,7 @@ class ProgramClient:
                 self._record(number, of_program_refusal(self._library, error), None, error)
             case Failed(number, error):
                 self._record(number, SendType.INFO, None, error)
-            case Done() | Undone():
+            case Done() | Undone() | EndOfPoll():
                 if not self._asked:
                     raise ProgramFailed("the program answered without a question")
                 self._answer, self._asked = saying, False
@@ -323,6 +337,8 @@ class ProgramClient:
                 raise ProgramFailed("the program has flushed without an order")
             case Fatal(reason):
                 raise ProgramFailed(f"the program cannot go on: {reason}")
+            case other:
+                raise ProgramFailed(f"a producer's program said {type(other).__name__}")
 
     def _record(
         self, number: int, outcome: SendType, offset: int | None, error: str | None
@@ -343,7 +359,8 @@ def _greeting(spec: TransactionalSpec, seconds: float) -> bytes:
         "max.block.ms": str(round(seconds * 1000)),
         **program_properties(spec),
     }
-    return greeting([spec.topic], properties, spec.library)
+    reads = transformer_properties(spec) if isinstance(spec, TransformerSpec) else None
+    return greeting([spec.topic], properties, spec.library, consumer=reads)
 
 
 # --- session --------------------------------------------------------------------------------------
@@ -396,25 +413,25 @@ class ProducerSession:
             self._encode = Encoder(spec.cell, number, spec.record_bytes).encode
         except ValueError as error:
             raise SpecificationError(str(error)) from None
-        self._client = make(spec, self._sends.resolve)
+        self.client = make(spec, self._sends.resolve)
 
     @property
     def ready(self) -> bool:
         """Whether its client library is there; until then it must be served."""
-        return self._client.ready
+        return self.client.ready
 
     def init(self) -> bool:
         """Take over the ``transactional.id``, and return whether that was answered.
 
         If it was not, the session is over.
         """
-        failure = self._ask(TransactionEvent.INIT, self._client.init)
+        failure = self._ask(TransactionEvent.INIT, self.client.init)
         self.over |= failure is not None
         return not self.over
 
     def begin(self) -> bool:
         """Return whether a transaction has begun."""
-        if not self._succeeds(self._client.begin):
+        if not self._succeeds(self.client.begin):
             return False
         self.transaction += 1
         self.open, self.sent = True, 0
@@ -425,23 +442,22 @@ class ProducerSession:
         """Send a record of the open transaction, and return its sequence number."""
         (sequence,) = self._sends.invoke([partition])
         self.sent += 1
-        self._client.send(sequence, partition, self._encode(sequence))
+        self.client.send(sequence, partition, self._encode(sequence))
         return sequence
 
     def send_offsets(self, positions: Mapping[int, int], group: Any) -> bool:
         """Send the offsets of what was read to the open transaction, and return whether that was
         answered.
 
-        ``group`` is the consumer's metadata. Only librdkafka's sessions can do this, because the
-        consumer must be of the same library.
+        ``group`` is the metadata of the session's consumer.
         """
-        assert isinstance(self._client, LibrdkafkaClient), "the campaign refuses transformers"
         tell = partial(self._recorder.offsets, self.number, self.transaction)
         tell(SendType.INVOKE, positions)
-        ask = partial(self._client.send_offsets, positions, group)
+        ask = partial(self.client.send_offsets, positions, group)
         # The call gets all the time at once: asked again after a timeout, librdkafka 2.16 was seen
         # to hang.
-        failure, again = self._asked(ask, DECIDE_S)
+        seconds = DECIDE_S if self._library == LIBRDKAFKA else ASK_S
+        failure, again = self._asked(ask, seconds)
         name = None if failure is None else failure.name
         tell(of_answer(self._library, OFFSETS, name, asked_before=again), positions, name)
         return failure is None
@@ -451,7 +467,7 @@ class ProducerSession:
 
         Where the client library asks for an abort instead, it is aborted.
         """
-        failure = self._ask(TransactionEvent.COMMIT, self._client.commit)
+        failure = self._ask(TransactionEvent.COMMIT, self.client.commit)
         if failure is not None and failure.remedy is Remedy.ABORTABLE:
             self.abort()
             return False
@@ -467,19 +483,19 @@ class ProducerSession:
         shown what was aborted, either.
         """
         deadline = time.monotonic() + ASK_S
-        while self._client.waiting and not self.over and time.monotonic() < deadline:
+        while self.client.waiting and not self.over and time.monotonic() < deadline:
             self.serve(PAUSE_S)
-        self._ended(self._ask(TransactionEvent.ABORT, self._client.abort))
+        self._ended(self._ask(TransactionEvent.ABORT, self.client.abort))
 
     def serve(self, seconds: float) -> None:
         """Let the client library call back for so long; with a fatal error the session is over."""
-        self._succeeds(partial(self._client.serve, seconds))
+        self._succeeds(partial(self.client.serve, seconds))
         self._keep(time.monotonic())
 
     def close(self) -> None:
         """Give up what is under way, with an unknown outcome; an open transaction stays open."""
         self.over = True
-        self._client.close()
+        self.client.close()
         self._sends.abandon(TIMED_OUT)
 
     def _succeeds(self, call: Callable[[], None]) -> bool:
@@ -574,7 +590,8 @@ class ClientDraws:
 
 
 class SessionSequence:
-    """The client's sessions; ``stopping`` returns whether it was asked to stop."""
+    """The client's sessions; ``stopping`` returns whether it was asked to stop, and ``make`` the
+    client of a session."""
 
     def __init__(
         self,
@@ -582,11 +599,13 @@ class SessionSequence:
         recorder: TransactionRecorder,
         keep: Keep,
         stopping: Callable[[], bool],
+        make: Callable[[TransactionalSpec, Report], TransactionalClient] = client_of,
     ) -> None:
         self._spec = spec
         self._recorder = recorder
         self._keep = keep
         self._stopping = stopping
+        self._make = make
         self._begun = 0
 
     def next(self) -> ProducerSession | None:
@@ -621,4 +640,4 @@ class SessionSequence:
         transformer = isinstance(self._spec, TransformerSpec)
         number = producer_number(self._spec.producer, self._begun, transformer=transformer)
         self._begun += 1
-        return ProducerSession(self._spec, number, self._recorder, self._keep)
+        return ProducerSession(self._spec, number, self._recorder, self._keep, self._make)

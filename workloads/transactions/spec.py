@@ -89,6 +89,17 @@ def drawn(asked: Transactions, seed: int) -> Mapping[str, object]:
     }
 
 
+BATCHES = 10
+"""The most records of one poll of a transformer, as a multiple of a producer's average transaction,
+so that slow transformers catch up."""
+
+
+def transformer_properties(spec: TransformerSpec) -> dict[str, str]:
+    """Return what the program of a transformer is told of its consumer."""
+    most = str(BATCHES * spec.transaction_records)
+    return {**foreign.consumer_properties(spec.reader, spec.group), "max.poll.records": most}
+
+
 def session_properties(spec: TransactionalSpec) -> Config:
     """Return the properties of a session's producer in librdkafka.
 

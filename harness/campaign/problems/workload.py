@@ -422,8 +422,10 @@ def _cell_problems(cell: Cell, load: Load) -> Mapping[str, str]:
             reason = f"the program of {cell.client} does not support transactions; those of "
             reason += f"{' and '.join(able)} do"
             return {"cells.client": reason}
-        if load.transactions.transformers:
-            reason = f"only {LIBRDKAFKA} supports transformers, because it reads for them: set 0"
+        if load.transactions.transformers and not client_of(cell.client).transformers:
+            able = [name for name, client in CLIENTS.items() if client.transformers]
+            reason = f"the program of {cell.client} cannot be a transformer (KIP-447); those of "
+            reason += f"{' and '.join(able)} can: set 0"
             return {"workload.transactions.transformers": reason}
     try:
         clients.try_out_transactional(cell, load.transactions)

@@ -9,6 +9,7 @@ from ackproof.harness.campaign.plan.runs import manifest_of, runs_of
 from ackproof.harness.campaign.validation import CampaignRefused, check
 from ackproof.workloads import WORKLOADS
 from ackproof.workloads.interface import ClientNode
+from ackproof.workloads.transactions.spec import TransformerSpec
 
 SHIPPED = (Path(__file__).parents[3] / "campaigns/transactions.yaml").read_text(encoding="utf-8")
 
@@ -45,13 +46,9 @@ def refused(directory: Path, *changes: tuple[str, str], text: str = SHIPPED) -> 
         ),
         (
             "  acks: all\n",
-            "  acks: all\n  client: [java, librdkafka]\n",
-            "only librdkafka supports transformers",
-        ),
-        (
-            "  acks: all\n",
-            "  acks: all\n  client: ./own\n",
-            "only librdkafka supports transformers",
+            "  acks: all\n  client: [java, java:2.4.1, ./own]\n",
+            "java:2.4.1 cannot be a transformer (KIP-447); those of librdkafka and java can: set 0 "
+            "(in acks-all.minisr-2.client-java-2-4-1.isolation-read-committed, acks-all.minisr-2.",
         ),
         (
             "  acks: all\n",
@@ -110,6 +107,22 @@ def test_manifest_names_the_transactional_writers(tmp_path: Path) -> None:
     for table in ("sends", "transactions", "inputs", "transaction_offsets"):
         assert (f"transformer-{topic}-1", table) in tables
     assert (None, "committed") in tables
+
+
+def test_transformer_of_another_library_starts_its_program(tmp_path: Path) -> None:
+    path = tmp_path / "campaign.yaml"
+    path.write_text(SHIPPED.replace("  acks: all\n", "  acks: all\n  client: java:3.9.1\n"))
+    campaign = check(path).campaign
+    place = ClientNode(node="client-1", history="history", progress="progress")
+    cell = expand(campaign.cells)[0]
+    *_, transformer = WORKLOADS["transactions"].clients(
+        cell, campaign.workload.load_of(cell), bootstrap_servers="b:1", places=[place]
+    )
+    assert transformer.library == "java:3.9.1"
+    given = {**transformer.specification, "program": ["java"]}
+    specification = TransformerSpec.model_validate(given, strict=False)
+    assert specification.library == "java"
+    assert specification.reader.client == transformer.name
 
 
 def test_how_large_a_transaction_is_says_nothing_of_when_its_producer_is_done(

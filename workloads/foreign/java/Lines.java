@@ -3,6 +3,7 @@ import java.io.IOException;
 import java.io.InputStream;
 import java.io.PrintStream;
 import java.nio.charset.StandardCharsets;
+import java.util.Arrays;
 
 /** The lines of docs/client-protocol.md, from standard input and to standard output. */
 final class Lines {
@@ -22,7 +23,7 @@ final class Lines {
                 return new String(line, 0, used, StandardCharsets.UTF_8);
             }
             if (used == line.length) {
-                line = java.util.Arrays.copyOf(line, 2 * used);
+                line = Arrays.copyOf(line, 2 * used);
             }
             line[used++] = (byte) read;
         }
@@ -32,6 +33,11 @@ final class Lines {
     synchronized void say(String text) {
         out.print(text + "\n");
         out.flush();
+    }
+
+    /** Returns the numbers that follow the first word of a line. */
+    static long[] numbers(String line) {
+        return Arrays.stream(line.split(" ")).skip(1).mapToLong(Long::parseLong).toArray();
     }
 
     static IllegalArgumentException unknown(String line) {

@@ -46,8 +46,16 @@ final class MemberProgram implements ConsumerRebalanceListener {
         consumer = new KafkaConsumer<>(properties, deserializer, deserializer);
     }
 
-    void run() throws IOException {
+    KafkaConsumer<byte[], byte[]> client() {
+        return consumer;
+    }
+
+    void subscribe() {
         consumer.subscribe(List.of(topic), this);
+    }
+
+    void run() throws IOException {
+        subscribe();
         lines.say("ready");
         for (String line; (line = lines.next()) != null; ) {
             obey(line);
@@ -85,10 +93,9 @@ final class MemberProgram implements ConsumerRebalanceListener {
         }
     }
 
-    private void obey(String line) {
-        String[] words = line.split(" ");
-        long[] numbers = Arrays.stream(words).skip(1).mapToLong(Long::parseLong).toArray();
-        switch (words[0]) {
+    void obey(String line) {
+        long[] numbers = Lines.numbers(line);
+        switch (line.split(" ", 2)[0]) {
             case "poll" -> poll();
             case "commit" -> call(() -> consumer.commitSync(offsets(numbers), ANSWER_WITHIN));
             case "committed" -> call(() -> committed(numbers));
@@ -99,7 +106,7 @@ final class MemberProgram implements ConsumerRebalanceListener {
         }
     }
 
-    @SuppressWarnings("deprecation") // what is instead of it came with 4.1
+    @SuppressWarnings("deprecation") // CloseOptions, which replace the time-out, came with 4.1
     private void close() {
         consumer.close(ANSWER_WITHIN);
     }
@@ -151,7 +158,7 @@ final class MemberProgram implements ConsumerRebalanceListener {
         lines.say("done");
     }
 
-    private Map<TopicPartition, OffsetAndMetadata> offsets(long[] numbers) {
+    Map<TopicPartition, OffsetAndMetadata> offsets(long[] numbers) {
         Map<TopicPartition, OffsetAndMetadata> offsets = new HashMap<>();
         for (int place = 0; place < numbers.length; place += 2) {
             TopicPartition one = partition(numbers[place]);

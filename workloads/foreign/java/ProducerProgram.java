@@ -41,6 +41,10 @@ public final class ProducerProgram {
         producer = new KafkaProducer<>(properties, serializer, serializer);
     }
 
+    KafkaProducer<byte[], byte[]> client() {
+        return producer;
+    }
+
     void run() throws IOException {
         awaitMetadata();
         lines.say("ready");
@@ -50,7 +54,7 @@ public final class ProducerProgram {
         producer.close(CLOSE_WITHIN);
     }
 
-    private void obey(String line) {
+    void obey(String line) {
         String[] words = line.split(" ", 2);
         switch (words[0]) {
             case "send" -> send(words[1].split(" "));
@@ -64,7 +68,7 @@ public final class ProducerProgram {
     }
 
     /** A broker that has just started may not have heard of the topic. */
-    private void awaitMetadata() {
+    void awaitMetadata() {
         for (int left = 30; ; left--) {
             try {
                 producer.partitionsFor(topic);
@@ -108,7 +112,7 @@ public final class ProducerProgram {
         return how + number + " " + error.getClass().getSimpleName();
     }
 
-    private void call(Runnable ofTransaction) {
+    void call(Runnable ofTransaction) {
         try {
             ofTransaction.run();
         } catch (KafkaException | IllegalStateException error) {

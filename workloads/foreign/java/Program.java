@@ -7,7 +7,7 @@ import org.apache.kafka.common.KafkaException;
 
 /**
  * The Java client as a program under test; docs/client-protocol.md has the lines. It is told to be a
- * producer or a member of a group. Properties go to the client as they are told: their names are its
+ * producer, a member of a group, or a transformer, which is both. Properties go to the client as they are told: their names are its
  * own.
  */
 public final class Program {
@@ -27,6 +27,7 @@ public final class Program {
 
     private static void run(Lines lines) throws IOException {
         Properties properties = new Properties();
+        Properties ofConsumer = new Properties();
         String topic = null;
         for (String line; (line = lines.next()) != null; ) {
             String[] words = line.split(" ", 3);
@@ -34,9 +35,15 @@ public final class Program {
                 case "protocol" -> expectVersion(words[1]);
                 case "topic" -> topic = words[1];
                 case "property" -> properties.put(words[1], words[2]);
+                case "consumer" -> ofConsumer.put(words[1], words[2]);
                 case "open" -> {
                     requireKnown(properties, ProducerConfig.configNames());
-                    new ProducerProgram(lines, topic, properties).run();
+                    requireKnown(ofConsumer, ConsumerConfig.configNames());
+                    if (ofConsumer.isEmpty()) {
+                        new ProducerProgram(lines, topic, properties).run();
+                    } else {
+                        new TransformerProgram(lines, topic, properties, ofConsumer).run();
+                    }
                     return;
                 }
                 case "subscribe" -> {
