@@ -46,6 +46,8 @@ class Versions(_EnvironmentDocument):
     """The version of the ZooKeeper in PySpark."""
     librdkafka: str | None = None
     """The version of the clients' library."""
+    aiokafka: str | None = None
+    """The version of aiokafka, for `client: aiokafka`."""
     kernel: str | None = None
     """The version of the operating system's kernel: `uname -sr`."""
     distribution: str | None = None
@@ -80,6 +82,7 @@ def found() -> Environment:
             spark=_known(lambda: version("pyspark")),
             zookeeper=_known(_zookeeper),
             librdkafka=_known(_librdkafka),
+            aiokafka=_known(lambda: version("aiokafka")),
             kernel=f"{platform.system()} {platform.release()}",
             distribution=_known(lambda: platform.freedesktop_os_release()["PRETTY_NAME"]),
         ),

@@ -23,7 +23,7 @@ AS_PRODUCER = """\
 #!/bin/sh
 python="$(tr '\\0' '\\n' < /proc/$PPID/cmdline | head -n 1)"
 grep --line-buffered -v '^property request.timeout.ms ' |
-    "$python" -m ackproof.workloads.foreign.aiokafka_producer
+    "$python" -m ackproof.workloads.foreign.aiokafka_program
 """
 """A user's own program, which needs what any node has: the Python of the process above it. It is
 told what aiokafka has nothing for."""

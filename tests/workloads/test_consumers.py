@@ -28,7 +28,9 @@ QUICK = {"auto.commit.interval.ms": 200, "heartbeat.interval.ms": 300}
 """A group's properties, in tests that wait for commits and rebalances."""
 COOPERATIVE_STICKY = "org.apache.kafka.clients.consumer.CooperativeStickyAssignor"
 QUICK_PROGRAM = {"heartbeat.interval.ms": 300}
-BUILT = [pytest.param(one, marks=pytest.mark.libraries) for one in ("java", "franz-go")]
+OTHERS = [
+    pytest.param(one, marks=pytest.mark.libraries) for one in ("java", "aiokafka", "franz-go")
+]
 
 
 @pytest.fixture(scope="module")
@@ -220,6 +222,8 @@ def test_a_stop_reads_to_the_end(cluster: Cluster, clients: Clients) -> None:
         pytest.param(LIBRDKAFKA, Delivery.AT_LEAST_ONCE, marks=pytest.mark.long),
         pytest.param("java", Delivery.AT_MOST_ONCE, marks=pytest.mark.libraries),
         pytest.param("java", Delivery.AT_LEAST_ONCE, marks=pytest.mark.libraries),
+        pytest.param("aiokafka", Delivery.AT_MOST_ONCE, marks=pytest.mark.libraries),
+        pytest.param("aiokafka", Delivery.AT_LEAST_ONCE, marks=pytest.mark.libraries),
         pytest.param("franz-go", Delivery.AT_MOST_ONCE, marks=pytest.mark.libraries),
     ],
 )
@@ -311,7 +315,7 @@ def test_cooperative_member_receives_new_partitions_only(
     assert len(taken) >= PARTITIONS, "all is given up in the end"
 
 
-@pytest.mark.parametrize("library", [LIBRDKAFKA, *BUILT])
+@pytest.mark.parametrize("library", [LIBRDKAFKA, *OTHERS])
 def test_a_killed_member_leaves_its_history_and_its_partitions(
     cluster: Cluster, clients: Clients, library: str
 ) -> None:

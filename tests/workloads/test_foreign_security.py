@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ackproof.workloads.configuration import CONNECTION
-from ackproof.workloads.foreign.aiokafka_producer import security_parameters
+from ackproof.workloads.foreign.aiokafka_program import security_parameters
 from ackproof.workloads.foreign.program import RunningProgram, greeting
 from ackproof.workloads.foreign.protocol import Property, decode_command
 from ackproof.workloads.foreign.security import program_security, untranslated

@@ -31,6 +31,7 @@ from ackproof.workloads.interface import Client, ClientNode, Delivery, Group, Lo
 from ackproof.workloads.produce import Produce
 from ackproof.workloads.spec import ForeignMemberSpec
 
+COOPERATIVE = "org.apache.kafka.clients.consumer.CooperativeStickyAssignor"
 HERE = MemoryNode("client-1", "client-1")
 """It sees this machine's files."""
 BACKENDS = pytest.mark.parametrize("backend", ["local", "docker", "ssh"])
@@ -210,7 +211,7 @@ def test_ones_own_program_is_started_from_where_it_lies_on_the_node(own_program:
 
 def test_aiokafka_runs_in_the_python_of_any_node() -> None:
     command = programs.command("aiokafka", Given("c", "c"))
-    assert command == ("python", "-P", "-m", "ackproof.workloads.foreign.aiokafka_producer")
+    assert command == ("python", "-P", "-m", "ackproof.workloads.foreign.aiokafka_program")
     assert programs.artifact("aiokafka") is None
     assert programs.missing("aiokafka") is None
 
@@ -288,7 +289,16 @@ def group(**given: object) -> dict[str, object]:
     ("given", "field", "reason"),
     [
         ({"client": "jav"}, "client", "librdkafka, java, aiokafka, franz-go, or the path"),
-        ({"client": "aiokafka"}, "consumer", "aiokafka cannot be a member of a group; those of"),
+        (
+            {"client": "aiokafka", "consumer": {"group.protocol": "consumer"}},
+            "consumer.group.protocol",
+            "it knows the classic protocol alone",
+        ),
+        (
+            {"client": "aiokafka", "consumer": {"partition.assignment.strategy": COOPERATIVE}},
+            "consumer.partition.assignment.strategy",
+            "has no CooperativeStickyAssignor, but RangeAssignor, RoundRobinAssignor",
+        ),
         ({"client": "java", "delivery": "auto-commit"}, "consumer", "only librdkafka reports what"),
         (
             {"client": "java", "consumer": {"queued.min.messages": 1}},

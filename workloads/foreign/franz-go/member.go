@@ -101,6 +101,8 @@ func memberOption(name, value string) (kgo.Opt, error) {
 		return kgo.ConsumerGroup(value), nil
 	case "group.instance.id":
 		return kgo.InstanceID(value), nil
+	case "client.rack":
+		return kgo.Rack(value), nil
 	case "isolation.level":
 		if value == "read_committed" {
 			return kgo.FetchIsolationLevel(kgo.ReadCommitted()), nil
