@@ -3,12 +3,14 @@
 
 import json
 import sys
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
 from ackproof.checkers.index.raw_logs import RawLog
+from ackproof.history import reader
 from ackproof.infra.systems import prepare
 
 pytestmark = [pytest.mark.libraries, pytest.mark.e2e]
@@ -53,6 +55,56 @@ def test_each_transaction_has_an_epoch_where_both_sides_know_it(
     assert min(cell["transactions"]["committed"], cell["transactions"]["not_committed"]) > 3
     epochs = epochs_of(directory / "runs/1/replicas/broker-1")
     assert (epochs > 5) if an_epoch_each else (epochs == 1)
+
+
+def test_java_transformers_process_each_record_once_over_kills(ackproof) -> None:
+    """A coordinator of transactions is killed, then one of two transformers, whose partitions the
+    other goes on with, then the coordinator of their group."""
+    system = "kafka:4.4.0"
+    prepare(system, sys.stdout.write)
+    quick = {
+        **PROPERTIES,
+        "broker.session.timeout.ms": 3000,
+        "replica.lag.time.max.ms": 4000,
+        "transaction.abort.timed.out.transaction.cleanup.interval.ms": 1000,
+        "group.initial.rebalance.delay.ms": 500,
+    }
+    transactions = {"records": 5, "aborts": 0.2, "fences": 0, "transformers": 2}
+    ackproof.vary(
+        {
+            **CAMPAIGN,
+            "cells": {**CELLS, "partitions": 2},
+            "cluster": {"system": system, "properties": quick, "clients": 2},
+            "workload": {**CAMPAIGN["workload"], "transactions": transactions},
+            "schedule": {"warmup": "8s", "gap": "4s", "settle": "20s", "tail": "5s"},
+            "faults": [
+                {"fault": "kill", "target": "leader(__transaction_state, 0)", "hold": "5s"},
+                # The transformer that is there; the producer and the other one are on client-1.
+                {
+                    "fault": "crash-client",
+                    "target": "client-2",
+                    "parameters": {"role": "producer"},
+                    "hold": "8s",
+                },
+                {"fault": "kill", "target": "leader(__consumer_offsets, 0)", "hold": "5s"},
+            ],
+        }
+    )
+    result = ackproof("run", "small.yaml", "--seed", "1", "--out", "results")
+    directory = ackproof.directory / "results"
+    assert result.returncode == 0, result.stdout + result.stderr
+    document = json.loads((directory / "verdict.json").read_text())
+    assert [fault["proven"] for fault in document["faults"]] == [True] * 3
+    (cell,) = document["cells"]
+    assert cell["verdict"] == "pass"
+    found = cell["transactions"]["found"]
+    assert not any(many for name, many in found.items() if name != "G0"), found
+    inputs = reader.read(directory / "runs/1/history", "inputs").to_pylist()
+    of_client = Counter(row["client"] for row in inputs if row["sequence"] is not None)
+    assert of_client.keys() == {f"transformer-{TOPIC}-{number}" for number in range(2)}
+    last = max(row["time"] for row in inputs if row["client"].endswith("-1"))
+    later = {row["partition"] for row in inputs if row["time"] > last}
+    assert later == {0, 1}, "the other goes on with all partitions"
 
 
 def epochs_of(replica: Path) -> int:

@@ -3,6 +3,7 @@ what was not does not, and who does not ask for what is committed alone is shown
 
 import json
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -14,6 +15,7 @@ pytestmark = [pytest.mark.kafka, pytest.mark.e2e]
 
 SYSTEM = f"kafka:{releases.VERSIONS[-1]}"
 TOPIC = "acks-all-minisr-2-isolation-read-committed"
+LEAKING = Path(__file__).parents[1] / "support" / "fakes" / "leaking_transformer.py"
 CAMPAIGN = {
     "cluster": {
         "system": SYSTEM,
@@ -80,3 +82,25 @@ def test_a_coordinator_is_killed_and_transactions_keep_their_word(ackproof) -> N
     ]
     assert {row["partition"] for row in positions} == {0, 1}
     assert "<h2>Transactions</h2>" in (directory / "report.html").read_text()
+
+
+@pytest.mark.parametrize("manner", ["correct", "leaks"])
+def test_offsets_of_a_program_that_commits_them_beside_its_transactions_are_found(
+    ackproof, manner: str
+) -> None:
+    prepare(SYSTEM, sys.stdout.write)
+    program = ackproof.directory / "own"
+    program.write_text(f"#!/bin/sh\nexec {sys.executable} {LEAKING} {manner}\n")
+    program.chmod(0o755)
+    cells = {**CAMPAIGN["cells"], "isolation.level": "read_committed", "client": "./own"}
+    changes = {"cells": cells, "schedule": {"warmup": "10s", "tail": "3s"}, "faults": []}
+    ackproof.vary({**CAMPAIGN, **changes})
+    result = ackproof("run", "small.yaml", "--program", "./own", "--seed", "1", "--out", "results")
+    (cell,) = json.loads((ackproof.directory / "results/verdict.json").read_text())["cells"]
+    found = cell["transactions"]["found"]
+    assert min(cell["transactions"]["committed"], cell["transactions"]["not_committed"]) > 5
+    assert (found["offsets-without-records"] > 0) == (manner == "leaks"), found
+    assert found["transformed-twice"] == found["records-without-offsets"] == 0
+    verdict, status = ("fail", 1) if manner == "leaks" else ("pass", 0)
+    assert cell["verdict"] == verdict
+    assert result.returncode == status, result.stdout + result.stderr
