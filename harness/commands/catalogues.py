@@ -117,8 +117,8 @@ def _tell_unusable(registrations: Iterable[Registration]) -> None:
 @click.command()
 @click.argument("names", metavar="[NAME]...", nargs=-1)
 def clients(names: tuple[str, ...]) -> None:
-    """List the client libraries that the producers of cells can use (cells.client). With NAMEs:
-    these alone.
+    """List the client libraries that cells and groups can use (client), and what they can do. With
+    NAMEs: these alone.
 
     `ackproof doctor` says which of them can be started on this machine. A program of your own needs
     no plug-in: docs/client-protocol.md.
@@ -136,8 +136,8 @@ def client_entry(client: Client) -> Group:
     """Return a client library with its capabilities."""
     plugin = CLIENTS.plugin(client.name)
     facts = [] if plugin is None else [("plug-in", str(plugin))]
-    able = {"idempotence": client.idempotence, "transactions": client.transactions}
-    facts += [(what, "yes" if can else "no") for what, can in able.items()]
+    abilities = ("idempotence", "transactions", "transformers", "groups")
+    facts += [(name, "yes" if getattr(client, name) else "no") for name in abilities]
     lacks = {**LACKING.get(client.name, {}), **client.lacks}
     facts += [(name, f"cannot be set: {why}") for name, why in lacks.items()]
     summary = Padding(Text(client.summary), (0, 0, 0, 2))

@@ -1,10 +1,11 @@
 """The consumers against real brokers: what they record is what the log holds."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from itertools import count, pairwise
 from pathlib import Path
 
+import psutil
 import pytest
 from confluent_kafka import TopicPartition
 
@@ -349,6 +350,37 @@ def test_a_killed_member_leaves_its_history_and_its_partitions(
         end = watermarks(cluster, clients.topic, partition)[1]
         # Where nothing was committed, which a cooperative member may keep, it begins at the start.
         assert {(partition, offset) for offset in range(start or 0, end)} <= seen.keys()
+
+
+@pytest.mark.parametrize("library", OTHERS)
+def test_member_paused_past_its_session_joins_again(
+    cluster: Cluster, clients: Clients, library: str
+) -> None:
+    config = {"session.timeout.ms": KILLED_SESSION_MS}
+    members = [clients.member(name, Delivery.AT_LEAST_ONCE, config, library) for name in ("a", "b")]
+    wait_for(lambda: shared(*members), *members)
+    producer = clients.producer()
+    paused, other = members
+    wait_for(lambda: paused.figures()["committed"] > 3, producer, *members)
+    of_paused = psutil.Process(paused.process.pid)
+    with_program = [of_paused, *of_paused.children(recursive=True)]
+    for process in with_program:
+        process.suspend()
+    wait_for(lambda: other.figures()["assigned"] == PARTITIONS, producer, *members)
+    before = paused.figures()["shown"]
+    for process in with_program:
+        process.resume()
+    wait_for(lambda: shared(*members), producer, *members)
+    wait_for(lambda: paused.figures()["shown"] > before, producer, *members)
+    stop(producer)
+    stop(*members)
+
+    holds_what_was_acked(cluster, clients, producer, *members)
+    held = Counter()
+    for event, partition, _ in events(paused):
+        held[partition] += {"assigned": 1}.get(event, -1)
+        assert held[partition] in (0, 1) or partition is None, "it is told what it loses"
+    assert nothing_is_committed_before_it_is_shown(paused)
 
 
 # tests/integration/test_groups.py has a static member come back; what a member records of it is

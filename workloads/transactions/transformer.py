@@ -81,8 +81,7 @@ class GroupReader(Protocol):
 
     @property
     def group(self) -> Any:
-        """What goes with the offsets that are sent to transactions; None while the member may send
-        none."""
+        """The metadata that goes with the offsets of transactions; None while it may send none."""
 
     def poll(self) -> Sequence[ShownRecord] | None:
         """Return what one poll has shown, or None where partitions were given or taken away."""

@@ -5,6 +5,7 @@ import os
 import sys
 from collections.abc import Callable
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
 import pytest
@@ -24,6 +25,7 @@ from ackproof.history.cell import LIBRARIES, Cell
 from ackproof.infra.api.artifacts import Artifact
 from ackproof.infra.api.interface import InfraError
 from ackproof.infra.clients import builds, programs
+from ackproof.infra.clients.programs import CLIENTS
 from ackproof.infra.machine.software import cached
 from ackproof.testing.memory.servers import MemoryNode
 from ackproof.workloads.foreign.properties import DEFAULTS
@@ -343,6 +345,15 @@ def test_group_that_its_client_cannot_have_is_refused(
     (problem,) = refused.value.problems
     assert problem.field == f"workload.groups[0].{field}"
     assert reason in problem.reason
+
+
+def test_group_of_a_client_that_only_produces_is_refused(campaign_file) -> None:
+    name = "only-produces"
+    alone = replace(CLIENTS["aiokafka"], name=name, groups=False)
+    with CLIENTS.on_trial(alone, name), pytest.raises(DocumentRefused) as refused:
+        check(campaign_file(group(client=name)))
+    (problem,) = refused.value.problems
+    assert f"{name} cannot be a member of a group; those of librdkafka, java" in problem.reason
 
 
 def test_connection_of_producers_is_not_that_of_a_program(campaign_file) -> None:
