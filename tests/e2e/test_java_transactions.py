@@ -58,8 +58,9 @@ def test_each_transaction_has_an_epoch_where_both_sides_know_it(
 
 
 def test_java_transformers_process_each_record_once_over_kills(ackproof) -> None:
-    """A coordinator of transactions is killed, then one of two transformers, whose partitions the
-    other goes on with, then the coordinator of their group."""
+    """The coordinator of transactions is killed. One of two transformers is paused until the other
+    has its partitions, and killed when it has joined again. Last, the groups' coordinator is
+    killed."""
     system = "kafka:4.4.0"
     prepare(system, sys.stdout.write)
     quick = {
@@ -69,6 +70,7 @@ def test_java_transformers_process_each_record_once_over_kills(ackproof) -> None
         "transaction.abort.timed.out.transaction.cleanup.interval.ms": 1000,
         "group.initial.rebalance.delay.ms": 500,
     }
+    of_client_2 = {"target": "client-2", "parameters": {"role": "producer"}}
     transactions = {"records": 5, "aborts": 0.2, "fences": 0, "transformers": 2}
     ackproof.vary(
         {
@@ -80,12 +82,8 @@ def test_java_transformers_process_each_record_once_over_kills(ackproof) -> None
             "faults": [
                 {"fault": "kill", "target": "leader(__transaction_state, 0)", "hold": "5s"},
                 # The transformer that is there; the producer and the other one are on client-1.
-                {
-                    "fault": "crash-client",
-                    "target": "client-2",
-                    "parameters": {"role": "producer"},
-                    "hold": "8s",
-                },
+                {"fault": "pause-client", **of_client_2, "hold": "14s"},
+                {"fault": "crash-client", **of_client_2, "hold": "8s"},
                 {"fault": "kill", "target": "leader(__consumer_offsets, 0)", "hold": "5s"},
             ],
         }
@@ -94,7 +92,7 @@ def test_java_transformers_process_each_record_once_over_kills(ackproof) -> None
     directory = ackproof.directory / "results"
     assert result.returncode == 0, result.stdout + result.stderr
     document = json.loads((directory / "verdict.json").read_text())
-    assert [fault["proven"] for fault in document["faults"]] == [True] * 3
+    assert [fault["proven"] for fault in document["faults"]] == [True] * 4
     (cell,) = document["cells"]
     assert cell["verdict"] == "pass"
     found = cell["transactions"]["found"]
