@@ -16,7 +16,9 @@ from ackproof.harness.campaign.backends import run_name
 from ackproof.harness.campaign.model.campaign import Campaign
 from ackproof.harness.campaign.model.clusters import ClusterSpec
 from ackproof.harness.campaign.model.external import described
+from ackproof.harness.campaign.model.schedule import FaultEntry
 from ackproof.harness.campaign.plan.context import CampaignTimings
+from ackproof.harness.campaign.plan.faults import parameters_of
 from ackproof.harness.campaign.plan.needs import faults_of
 from ackproof.harness.campaign.plan.runs import RunPlan
 from ackproof.harness.campaign.problems.external import ENDING, FROM_ALL, IN_FORCE
@@ -55,6 +57,7 @@ from ackproof.infra.systems.external.system import ExternalSystem, metadata_of
 from ackproof.infra.systems.product import KAFKA
 from ackproof.nemesis import FAULTS
 from ackproof.nemesis.interface import Aim, Fault
+from ackproof.nemesis.process.pods import DRAIN, Drained
 from ackproof.workloads.topics import TopicsRefused, create_topics
 
 KEPT: Mapping[str, str] = {
@@ -166,6 +169,11 @@ def _connecting(connection: Connection) -> Iterator[str]:
 
 _RUN_ALONE = "harm to topics, groups and clients of the run alone"
 _HARMS: Sequence[tuple[Set[Capability], str]] = (
+    (
+        {Capability.MOVE_PODS},
+        "all that the brokers on these nodes of Kubernetes lead, replicate or coordinate waits or "
+        "moves; a drained node takes no new pods of anyone until the end",
+    ),
     (
         {Capability.FILL_DISKS},
         "the volume of the log directories is full for all writers",
@@ -445,8 +453,23 @@ def _pods(
     if cluster.external is None or (spec := cluster.external.kubernetes) is None:
         return
     ends = any(not ENDING.isdisjoint(faults_of(entry)) for entry in campaign.faults)
-    for reason in broker_pods.survey(spec.pods, described.brokers, ends=ends):
+    ways = {one.by for one in _drains(campaign)}
+    for reason in broker_pods.survey(
+        spec.pods,
+        described.brokers,
+        ends=ends or "deletion" in ways,
+        evicts="eviction" in ways,
+        cordons=bool(ways),
+    ):
         yield Problem(field="cluster.external.kubernetes", reason=reason)
+
+
+def _drains(campaign: Campaign) -> Iterator[Drained]:
+    for entry in campaign.faults:
+        if isinstance(entry, FaultEntry) and entry.fault == DRAIN.name:
+            parameters = parameters_of(entry.fault, entry.parameters)
+            assert isinstance(parameters, Drained)
+            yield parameters
 
 
 def _compacting(campaign: Campaign, found: SurveyedCluster) -> Iterator[Problem]:

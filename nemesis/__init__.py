@@ -15,6 +15,7 @@ from ackproof.nemesis.network.cuts import BRIDGE, CUT, HALVES, ISOLATE, MAJORITI
 from ackproof.nemesis.network.links import FLAP, LOSSY, NARROW, RESET, SLOW
 from ackproof.nemesis.process.clients import CRASH_CLIENT, PAUSE_CLIENT
 from ackproof.nemesis.process.commands import OWN_COMMANDS
+from ackproof.nemesis.process.pods import ON_KUBERNETES
 from ackproof.nemesis.process.rolling import ROLLS
 from ackproof.nemesis.process.servers import KILL, PAUSE, REPLACE, RESTART, TERMINATE
 from ackproof.nemesis.process.starvation import STARVE_CPU, STARVE_MEMORY
@@ -26,6 +27,7 @@ from ackproof.plugins import Table
 
 _FAMILIES: tuple[Fault, ...] = (
     *(KILL, TERMINATE, RESTART, PAUSE, REPLACE, STARVE_CPU, STARVE_MEMORY),
+    *ON_KUBERNETES,
     *(CRASH_CLIENT, PAUSE_CLIENT),
     *(ISOLATE, CUT, MINORITY, HALVES, MAJORITIES_RING, BRIDGE),
     *(FLAP, LOSSY, RESET, NARROW, SLOW),

@@ -15,7 +15,16 @@ from typing import Literal, Protocol, cast
 from pydantic import BaseModel, ConfigDict
 
 from ackproof.infra.api.capabilities import LogDirectory
-from ackproof.infra.api.interface import Backend, Capability, Node, Process, Server, System, Timings
+from ackproof.infra.api.interface import (
+    Backend,
+    Capability,
+    Node,
+    PodPlace,
+    Process,
+    Server,
+    System,
+    Timings,
+)
 from ackproof.infra.api.metadata import CONTROLLER_IDS
 from ackproof.infra.machine.own_commands import OwnCommands
 from ackproof.plugins.registration import common_problems, parameter_problems
@@ -277,6 +286,8 @@ class Aim(StrEnum):
     REPLICAS = "replicas of partitions"
     """Replicas of the workload's partitions, by orders to their brokers, without affected
     servers."""
+    KUBERNETES_NODES = "Kubernetes nodes of brokers"
+    """Brokers in pods, with all other brokers on the same nodes of Kubernetes."""
     PLACES = "places for topics"
     """Brokers that will hold a topic of the fault's own. None of them is affected."""
 
@@ -332,6 +343,8 @@ class Target:
         configs: The own settings of the topics that the fault is aimed at.
         directories: The log directories of the brokers of ``placed`` that answered, for faults on
             replicas; None if no broker was asked, as for a plan without a cluster.
+        pods: The pods of its brokers, for faults on nodes of Kubernetes; empty for a plan without a
+            cluster.
         fault_id: The number of the fault that it was resolved for; 0 if it was for none.
         facts: What was read to resolve it (leader, ISR, epochs, sessions), for the history.
     """
@@ -345,6 +358,7 @@ class Target:
     placed: tuple[PlacedPartition, ...] = ()
     configs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     directories: Mapping[str, Sequence[LogDirectory]] | None = None
+    pods: Mapping[str, PodPlace] = field(default_factory=dict)
     facts: Mapping[str, object] = field(default_factory=dict)
     fault_id: int = 0
 

@@ -49,6 +49,7 @@ RESTARTS = frozenset(
         *("kill", "terminate", "restart", "replace", "power-failure"),
         *("disk-full", "disk-failure", "read-only"),
         *("bit-flip", "corrupt-index", "lose-checkpoint", "lose-epochs"),
+        *("drain", "node-failure"),
     }
 )
 """Faults that end processes and start them again when they are healed."""
@@ -66,6 +67,7 @@ TAKE_NOTHING = frozenset(
     {
         *(SILENT | CLOCKS | ORDERS) - {"elect-unclean"},
         *("kill", "terminate", "restart", "starve-cpu", "starve-memory", "reset", "remove-broker"),
+        *("drain", "node-failure"),
         *("upgrade", "downgrade", "remove-voter", "rotate-certificates", "bad-certificate"),
         *("crash-client", "pause-client", "expire-session", "conflicted-node"),
         *("disk-full", "slow-disk", "corrupt-index", "lose-checkpoint", "command"),

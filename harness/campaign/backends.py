@@ -75,6 +75,9 @@ _IN_PODS = {
     ),
     **dict.fromkeys(_DISKS, "the cluster admits privileged pods, which can mount ext4 from a file"),
 }
+_OF_OPERATORS = {
+    Capability.MOVE_PODS: "it is for your own cluster in pods (cluster.external.kubernetes)"
+}
 _NEVER_HERE = dict.fromkeys(
     set(Capability) - CAPABILITIES, "on an external cluster, Ackproof controls processes only"
 )
@@ -282,6 +285,7 @@ BACKENDS: Mapping[str, BackendKind] = {
         obstacle=local_enter.can_enter,
         open=_local,
         enter=local_enter.enter,
+        never=_OF_OPERATORS,
         where=_ON_MACHINES,
     ),
     DOCKER: BackendKind(
@@ -289,7 +293,7 @@ BACKENDS: Mapping[str, BackendKind] = {
         obstacle=engine.unavailable,
         open=_docker,
         enter=run_control.enter_for_docker,
-        never=_NEVER_IN_CONTAINERS,
+        never={**_NEVER_IN_CONTAINERS, **_OF_OPERATORS},
         where=_IN_CONTAINERS,
     ),
     SSH: BackendKind(
@@ -297,6 +301,7 @@ BACKENDS: Mapping[str, BackendKind] = {
         obstacle=libraries.unavailable,
         open=_ssh,
         enter=run_control.enter,
+        never=_OF_OPERATORS,
         where=_ON_HOSTS,
     ),
     KUBERNETES: BackendKind(
@@ -304,7 +309,7 @@ BACKENDS: Mapping[str, BackendKind] = {
         obstacle=kubernetes_cluster.unavailable,
         open=_kubernetes,
         enter=run_control.enter_for_kubernetes,
-        never=kubernetes_manifests.NEVER,
+        never={**kubernetes_manifests.NEVER, **_OF_OPERATORS},
         where=_IN_PODS,
     ),
     HERE: BackendKind(
@@ -338,8 +343,16 @@ BESIDE_BROKERS = replace(
 """The place of an external cluster with agents beside its brokers: the backend here, and more."""
 
 
+_WITH_PODS = replace(
+    BACKENDS[HERE],
+    capabilities=lambda _site: CAPABILITIES | _OF_OPERATORS.keys(),
+    never={one: why for one, why in _NEVER_HERE.items() if one not in _OF_OPERATORS},
+)
+"""The place of an external cluster in pods: the backend here, and the pods' nodes."""
+
 BESIDE_BROKERS_IN_PODS = replace(
     BESIDE_BROKERS,
+    capabilities=lambda site: _beside_brokers(site) | _OF_OPERATORS.keys(),
     never={
         **BESIDE_BROKERS.never,
         **kubernetes_manifests.NEVER,
@@ -350,9 +363,11 @@ BESIDE_BROKERS_IN_PODS = replace(
 
 def place_of(cluster: ClusterSpec | ClusterSweep) -> BackendKind:
     """Return the backend on which a cluster runs."""
-    if cluster.external is None or not cluster.external.agent:
+    if cluster.external is None:
         return BACKENDS[cluster.backend]
     in_pods = cluster.external.kubernetes is not None
+    if not cluster.external.agent:
+        return _WITH_PODS if in_pods else BACKENDS[cluster.backend]
     return BESIDE_BROKERS_IN_PODS if in_pods else BESIDE_BROKERS
 
 

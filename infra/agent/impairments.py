@@ -37,7 +37,8 @@ class Active(NamedTuple):
 
     Attributes:
         addresses: The peer's addresses. ``loss`` and ``reset`` affect packets from there,
-            ``loss-out``, ``narrow`` and ``slow`` packets to there.
+            ``loss-out``, ``narrow`` and ``slow`` packets to there. Empty, for losses only: every
+            peer but the node itself.
         number: The number in the names of the counters.
         connections: For ``reset-open``, the peer's address, the peer's port and the own port of
             each TCP connection that was open when it began.

@@ -16,6 +16,8 @@ _INCOMING = f"{TABLE} incoming"
 _OUTGOING = f"{TABLE} outgoing"
 _RAW = -300
 _FAMILIES = {4: "ip", 6: "ip6"}
+_OTHERS = {"saddr": 'iifname != "lo"', "daddr": 'oifname != "lo"'}
+"""The packets of all peers, by the end at which the peer's address is."""
 
 
 def script(
@@ -140,6 +142,8 @@ def _matches(one: Active, end: str = "saddr") -> Iterator[str]:
 
 
 def _peer(end: str, addresses: Sequence[str]) -> Iterator[str]:
+    if not addresses:
+        yield _OTHERS[end]
     parsed = sorted(map(ipaddress.ip_address, addresses), key=str)
     for version, family in _FAMILIES.items():
         if listed := ", ".join(str(address) for address in parsed if address.version == version):

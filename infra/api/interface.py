@@ -115,6 +115,68 @@ class ExternalView(Protocol):
         last ``within_s`` seconds, by the agent; None if no log file was found. Raises as
         :meth:`found`."""
 
+    @property
+    def pod(self) -> "PodView | None":
+        """Return the pod in which it runs; None outside Kubernetes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodPlace:
+    """The place of a pod in a cluster of Kubernetes.
+
+    Attributes:
+        uid: The identity of the pod. The pod that replaces it has another.
+        node: The node that the pod is on; None while it waits for one.
+        ready: Whether its containers are ready.
+        ends: Whether it was told to end.
+    """
+
+    uid: str
+    node: str | None
+    ready: bool = True
+    ends: bool = False
+
+
+class PodRefusal(Exception):
+    """The cluster refused a change of a pod or a node, and nothing has changed."""
+
+
+class PodView(Protocol):
+    """The pod of a server in Kubernetes, whichever pod that is at the time, and its node.
+
+    All methods raise :class:`InfraError` if the API server does not answer.
+    """
+
+    def place(self) -> PodPlace | None:
+        """Return where the pod is; None if there is none now."""
+
+    def cordon(self, node: str) -> bool:
+        """Keep new pods off a node. Return False if this run has done so already. Raises PodRefusal
+        for a node that something else has cordoned."""
+
+    def uncordon(self, node: str) -> None:
+        """Undo :meth:`cordon`. A node that this run has not cordoned is left as it is."""
+
+    def is_cordoned(self, node: str) -> bool:
+        """Return whether a node takes no new pods, whoever has cordoned it."""
+
+    def evict(self, uid: str, within_s: float, *, budgets: bool) -> bool:
+        """Ask the cluster to end the pod of that ``uid`` gracefully. Return False if another pod
+        has taken its place, or it was told to end already.
+
+        ``budgets`` says whether PodDisruptionBudgets are respected. A refusal by one is repeated
+        for ``within_s`` seconds. Raises PodRefusal with the last refusal.
+        """
+
+    def silence(self) -> None:
+        """Drop all packets of the pod, in both directions, silently, by the agent in it."""
+
+    def unsilence(self) -> None:
+        """Undo :meth:`silence`, as far as the pod is still the same."""
+
+    def is_silent(self) -> bool:
+        """Return whether :meth:`silence` is in force, and no connection to the server succeeds."""
+
 
 # --- brokers that join later ------------------------------------------------------------------
 
@@ -213,6 +275,9 @@ class Capability(StrEnum):
 
     FURTHER_NODES = "further-nodes"
     """Make a node while a cluster runs, and remove it."""
+
+    MOVE_PODS = "move-pods"
+    """Know the Kubernetes nodes of brokers' pods, and take the pods off a node."""
 
 
 class ProcessState(StrEnum):

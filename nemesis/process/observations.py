@@ -18,6 +18,7 @@ from ackproof.nemesis.proofs import (
     Seen,
     in_one_of,
     in_state,
+    intended,
     observe,
     of_brokers,
     of_client,
@@ -231,10 +232,11 @@ def looks_at_external_fault(injection: Injection, *, in_full: bool) -> Iterator[
 
     ``in_full`` says whether it is held for so long that the cluster counts the brokers out.
     """
-    kinds = {type(effect) for effect in injection.plan.effects}
-    for kind in sorted(kinds & {ProcessKill, Terminate}, key=lambda one: one.__name__):
-        yield _refuses(injection, kind)
-    if ProcessStop in kinds:
+    kinds: tuple[type[Effect], ...] = (ProcessKill, Terminate)
+    for kind in kinds:
+        if intended(injection, kind):
+            yield _refuses(injection, kind)
+    if intended(injection, ProcessStop):
         yield _silent(injection)
     members = injection.cluster.members
     if in_full and members.zookeepers and takes_the_quorum(injection):

@@ -220,6 +220,7 @@ def _rack_problems(rack: str | None, members: Members) -> Iterator[str]:
 _TAKES: Mapping[Aim, frozenset[str]] = {
     Aim.SERVERS: frozenset({"broker", "zookeeper"}),
     Aim.BROKERS: frozenset({"broker"}),
+    Aim.KUBERNETES_NODES: frozenset({"broker"}),
     Aim.CLIENTS: frozenset({"client"}),
     Aim.PLACES: frozenset({"broker"}),
     Aim.PARTITIONS: frozenset({"partition", "topic"}),

@@ -15,7 +15,13 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from ackproof.infra.api.capabilities import AdminTimeout, LogDirectory, OrderRefused
-from ackproof.infra.api.interface import ClusterView, PartitionView, ViewUnavailable
+from ackproof.infra.api.interface import (
+    ClusterView,
+    InfraError,
+    PartitionView,
+    PodPlace,
+    ViewUnavailable,
+)
 from ackproof.nemesis.interface import (
     BY_PARTITION,
     Aim,
@@ -78,6 +84,7 @@ def resolve(expression: Expression, cluster: Cluster, seed: int, aim: Aim = Aim.
         view=view,
         zookeeper_leader=None if leader is None else leader.name,
         seed=seed,
+        pods=_pods(cluster) if aim is Aim.KUBERNETES_NODES else {},
     )
     target = replace(
         _resolved(expression, moment, aim),
@@ -86,6 +93,23 @@ def resolve(expression: Expression, cluster: Cluster, seed: int, aim: Aim = Aim.
     if aim is not Aim.REPLICAS:
         return target
     return replace(target, directories=_directories(cluster, target.placed))
+
+
+def _pods(cluster: Cluster) -> Mapping[str, PodPlace]:
+    """Return the pod of each broker that has one on a node. Raise TargetUnavailable without an
+    answer of Kubernetes."""
+    found = {}
+    for broker in cluster.system.brokers:
+        pod = None if broker.distant is None else broker.distant.pod
+        try:
+            place = None if pod is None else pod.place()
+        except InfraError as silence:
+            raise TargetUnavailable(str(silence)) from silence
+        if place is not None and place.node is not None:
+            found[broker.name] = place
+    if not found:
+        raise TargetUnavailable("no broker is in a pod on a node of Kubernetes")
+    return found
 
 
 def _directories(
@@ -134,7 +158,7 @@ def _of_nodes(expression: Expression, moment: "_ClusterState") -> Target:
     one = moment.nodes(expression.nodes)
     other = moment.nodes(expression.to) if expression.to is not None else ()
     links = _links(one, other, both_ways=expression.both_ways)
-    nodes = tuple(dict.fromkeys((*one, *other)))
+    nodes = moment.with_neighbours(tuple(dict.fromkeys((*one, *other))))
     if not nodes or (expression.to is not None and not links):
         raise TargetUnavailable(f"{expression.text} names nothing at this moment")
     servers = tuple(name for name in nodes if name in moment.members.servers)
@@ -147,6 +171,7 @@ def _of_nodes(expression: Expression, moment: "_ClusterState") -> Target:
         clients=() if links else tuple(name for name in nodes if name in moment.members.clients),
         partitions=None if moment.view is None else moment.affected_partitions(moment.view, ends),
         placed=moment.held_by(servers),
+        pods={name: moment.pods[name] for name in servers if name in moment.pods},
         facts=_facts(moment, links),
     )
 
@@ -158,6 +183,8 @@ def _links(one: Iterable[str], other: Sequence[str], *, both_ways: bool) -> tupl
 
 def _facts(moment: "_ClusterState", links: Sequence[Link]) -> Mapping[str, object]:
     facts: dict[str, object] = {"links": list(map(str, links))} if links else {}
+    if moment.pods:
+        facts["pods"] = {name: {"node": p.node, "uid": p.uid} for name, p in moment.pods.items()}
     if moment.zookeeper_leader is not None:
         facts["zookeeper_leader"] = moment.zookeeper_leader
     if moment.view is None:
@@ -185,6 +212,7 @@ class _ClusterState:
         named: Names by ``broker.id``. They include brokers that a fault has added, which are never
             a target. With KRaft they include those of controllers by ``node.id``, too.
         asked: The partitions that the expression is about.
+        pods: The pods of brokers, where the nodes that they are on are affected, else empty.
     """
 
     members: Members
@@ -193,6 +221,18 @@ class _ClusterState:
     view: ClusterView | None = None
     zookeeper_leader: str | None = None
     asked: list[PartitionView] = field(default_factory=list)
+    pods: Mapping[str, PodPlace] = field(default_factory=dict)
+
+    def with_neighbours(self, brokers: tuple[str, ...]) -> tuple[str, ...]:
+        """Return brokers with all that are on the same nodes of Kubernetes, where these count.
+        Raise TargetUnavailable for a broker that is on none."""
+        if not self.pods:
+            return brokers
+        if nowhere := [name for name in brokers if name not in self.pods]:
+            raise TargetUnavailable(f"{', '.join(nowhere)} is on no node of Kubernetes now")
+        nodes = {self.pods[name].node for name in brokers}
+        there = [name for name in self.members.brokers if name in self.pods]
+        return tuple(name for name in there if self.pods[name].node in nodes)
 
     def nodes(self, part: Set) -> tuple[str, ...]:
         """Return the nodes of a set, in the order of the cluster's members."""

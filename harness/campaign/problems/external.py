@@ -46,6 +46,7 @@ from ackproof.nemesis import FAULTS
 from ackproof.nemesis.admin.orders import ELECT_UNCLEAN
 from ackproof.nemesis.network.cuts import ISOLATE, MINORITY
 from ackproof.nemesis.process.commands import COMMAND
+from ackproof.nemesis.process.pods import NODE_FAILURE, ON_KUBERNETES
 from ackproof.nemesis.targets import expressions
 from ackproof.workloads.configuration import connection_properties
 from ackproof.workloads.foreign.security import untranslated
@@ -71,7 +72,11 @@ _HANDS: Mapping[str, frozenset[Action]] = {
     "starve-memory": frozenset({Action.START}),
 }
 """The actions that each fault on broker processes needs."""
-ENDING = frozenset(name for name, actions in _HANDS.items() if Action.START in actions)
+_IN_PODS = frozenset(one.name for one in ON_KUBERNETES)
+"""Faults for brokers in pods alone, of which each action is possible."""
+ENDING = frozenset(
+    {*(name for name, actions in _HANDS.items() if Action.START in actions), NODE_FAILURE.name}
+)
 """The faults after which a broker must be started."""
 _ORDERS = frozenset(
     {
@@ -186,7 +191,7 @@ def refused_everywhere(fault: str) -> str | None:
     never = BESIDE_BROKERS.never
     if reasons := [never[one] for one in sorted(FAULTS[fault].needs) if one in never]:
         return f"is not for system: {EXTERNAL}: {reasons[0]}"
-    known = _ORDERS | _UNSPOKEN | _BY_METADATA | _HANDS.keys()
+    known = _ORDERS | _UNSPOKEN | _BY_METADATA | _IN_PODS | _HANDS.keys()
     if fault in known or _is_by_agent(fault):
         return None
     return f"is for clusters that Ackproof deploys, not for system: {EXTERNAL}"
@@ -203,6 +208,8 @@ def asked_for(fault: str) -> str | None:
         return f"sasl.mechanism, if set, is one of {', '.join(MECHANISMS)}"
     if fault in _BY_METADATA:
         return f"{_WHERE}.controllers names the controllers"
+    if fault in _IN_PODS:
+        return f"{_WHERE}.kubernetes finds the brokers' pods"
     if fault in _HANDS:
         return f"it is configured how to {', '.join(sorted(_HANDS[fault]))}"
     return None
@@ -221,11 +228,8 @@ def _refused(
     if (reason := refused_everywhere(fault)) is not None:
         yield f"{fault} {reason}; commands of your own can take its place (fault: {COMMAND})"
         return
-    if spec.kubernetes is not None and (reason := _refused_in_pods(fault)) is not None:
-        yield (
-            f"{fault} is not for {_WHERE}.kubernetes: {reason}; it is for brokers on hosts, named "
-            f"under {_WHERE}.servers with ssh, and {_WHERE}.agent"
-        )
+    if (reason := _misplaced(fault, spec)) is not None:
+        yield f"{fault} {reason}"
         return
     if fault in _UNSPOKEN:
         given = {name: as_text(value) for name, value in spec.client.items()}
@@ -247,6 +251,19 @@ def _refused(
     elif fault in _HANDS:
         gentle = fault == "restart" and signal == "kill"
         yield from _lacking(fault, spec, _HANDS["kill" if gentle else fault], controllers)
+
+
+def _misplaced(fault: str, spec: ExternalSpec) -> str | None:
+    """Return why a fault is not for brokers at the place of these, hosts or pods; None if it is."""
+    if spec.kubernetes is None:
+        elsewhere = f"is for brokers in pods: name these under {_WHERE}.kubernetes"
+        return elsewhere if fault in _IN_PODS else None
+    if (reason := _refused_in_pods(fault)) is None:
+        return None
+    return (
+        f"is not for {_WHERE}.kubernetes: {reason}; it is for brokers on hosts, named under "
+        f"{_WHERE}.servers with ssh, and {_WHERE}.agent"
+    )
 
 
 def _refused_in_pods(fault: str) -> str | None:

@@ -11,6 +11,7 @@ from ackproof.harness.running.deadline import Deadline
 from ackproof.harness.running.steps import closing, failover, nemesis, recovery, setup, story
 from ackproof.history.cell import LIBRDKAFKA
 from ackproof.nemesis.process.commands import CommandParameters
+from ackproof.nemesis.process.pods import Drained, drain_limit_ms
 from ackproof.nemesis.process.rolling import Rolled, roll_limit_ms
 
 _START_CLIENTS_S = 30.0
@@ -58,14 +59,24 @@ def _faults_s(run: Run) -> float:
     cues_s = sum(2 * story.cue_limit_s(run) for planned in run.plan if planned.part is not None)
     # The three limits are for the injection, the heal, and twice the last look, which begins within
     # the time for a proof.
-    return planned_s + len(run.plan) * each_s + cues_s + _commands_s(run, 4) + _rolls_s(run) + 1
+    return (
+        planned_s
+        + len(run.plan) * each_s
+        + cues_s
+        + _commands_s(run, 4)
+        + _rolls_and_drains_s(run)
+        + 1
+    )
 
 
-def _rolls_s(run: Run) -> float:
-    """Return how long the rolls of servers to another release may take, in seconds."""
+def _rolls_and_drains_s(run: Run) -> float:
+    """Return how long the rolls of servers to another release, and the drains of their nodes, may
+    take, in seconds."""
     servers = len({one.name for one in (*run.system.zookeepers, *run.system.brokers)})
-    rolls = (one.parameters for one in run.plan if isinstance(one.parameters, Rolled))
-    return sum(roll_limit_ms(one, servers) for one in rolls) / 1000
+    own = [one.parameters for one in run.plan]
+    rolls_ms = sum(roll_limit_ms(one, servers) for one in own if isinstance(one, Rolled))
+    drains_ms = sum(drain_limit_ms(one, servers) for one in own if isinstance(one, Drained))
+    return (rolls_ms + drains_ms) / 1000
 
 
 def _commands_s(run: Run, each: int) -> float:

@@ -1,19 +1,26 @@
-"""The pods of an external cluster's brokers: found by label, deleted, and kept away.
+"""The pods of an external cluster's brokers: found by label, deleted, kept away, and evicted from
+their nodes.
 
 The owner of a pod makes a new one as soon as the old one is gone. A broker stays down because its
 pod is deleted with a finalizer: the containers end, but the pod keeps its name until the finalizer
-is removed. What a later process needs for that is in the cluster itself.
+is removed. What a later process needs for that is in the cluster itself. So is the run that has
+cordoned a node: an annotation of the node names it.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict
 
-from ackproof.infra.api.interface import InfraError
-from ackproof.infra.backends.kubernetes.cluster import ANSWERS_WITHIN_S, answered, connected
+from ackproof.infra.api.interface import InfraError, PodPlace, PodRefusal
+from ackproof.infra.backends.kubernetes.cluster import (
+    ANSWERS_WITHIN_S,
+    Refusal,
+    answered,
+    connected,
+)
 from ackproof.infra.machine.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -21,6 +28,8 @@ if TYPE_CHECKING:
 
 FINALIZER = "ackproof/held-down"
 """The finalizer of a pod that must not come back yet."""
+CORDONED_BY = "ackproof/cordoned-by"
+"""The annotation of a node that a run has cordoned: the name of the run."""
 OWNERS = frozenset({"StatefulSet", "StrimziPodSet"})
 """The kinds of owners that make a new pod of the same name only when the old one is gone."""
 ROOT = "/proc/1/root"
@@ -31,6 +40,9 @@ _ENDS_WITHIN_S = 60.0
 """The time for containers to end, beyond the grace that the pod gives them, in seconds."""
 _COMES_WITHIN_S = 60.0
 _EVERY_S = 0.2
+_EVICTED_EVERY_S = 1.0
+_GONE, _CONFLICT, _TOO_MANY, _SERVER_ERROR = 404, 409, 429, 500
+"""HTTP statuses of refusals. An eviction that a disruption budget forbids gets 429."""
 _LIMIT: Mapping[str, Any] = {"_request_timeout": ANSWERS_WITHIN_S}
 
 
@@ -148,11 +160,175 @@ def unkept(pod: Any) -> str | None:
     return None
 
 
-def survey(pods: BrokerPods, brokers: Sequence[int], *, ends: bool) -> Iterator[str]:
+# --- nodes ------------------------------------------------------------------------------------
+
+
+def place(pod: BrokerPod) -> PodPlace | None:
+    """Return where the pod of a broker is, one that was not told to end if there are several; None
+    if there is none. Raises InfraError without an answer of the cluster."""
+    with _api(pod.pods) as core:
+        found = sorted(_all(core, pod), key=lambda one: one.metadata.deletion_timestamp is not None)
+    if not found:
+        return None
+    conditions = found[0].status.conditions or ()
+    return PodPlace(
+        uid=found[0].metadata.uid,
+        node=found[0].spec.node_name,
+        ready=any(one.type == "Ready" and one.status == "True" for one in conditions),
+        ends=found[0].metadata.deletion_timestamp is not None,
+    )
+
+
+def cordon(pods: BrokerPods, node: str, run: str) -> bool:
+    """Keep new pods off a node. Return False if ``run`` does so already.
+
+    Raises PodRefusal if something else has cordoned it, or the cluster refuses, and InfraError
+    without an answer.
+    """
+
+    def changes(found: Any) -> dict[str, Any] | None:
+        by = (found.metadata.annotations or {}).get(CORDONED_BY)
+        if not found.spec.unschedulable:
+            return {"annotations": {CORDONED_BY: run}}
+        if by != run:
+            whom = f"by the run {by}" if by else "not by Ackproof"
+            raise PodRefusal(f"the node {node} is cordoned already, {whom}, and stays as it is")
+        return None
+
+    return _change_node(pods, node, changes, unschedulable=True)
+
+
+def uncordon(pods: BrokerPods, node: str, run: str) -> bool:
+    """Undo :func:`cordon` of the same run. Return False if there is nothing to undo, also for a
+    node that has left the cluster. Raises as :func:`cordon`."""
+
+    def changes(found: Any) -> dict[str, Any] | None:
+        mine = (found.metadata.annotations or {}).get(CORDONED_BY) == run
+        return {"annotations": {CORDONED_BY: None}} if mine else None
+
+    return _change_node(pods, node, changes, unschedulable=None)
+
+
+def is_cordoned(pods: BrokerPods, node: str) -> bool:
+    """Return whether a node takes no new pods. Raises InfraError without an answer of the
+    cluster."""
+    with _api(pods) as core, answered(f"cannot read the node {node}"):
+        return bool(core.read_node(node, **_LIMIT).spec.unschedulable)
+
+
+def evict(pod: BrokerPod, uid: str, within_s: float, *, budgets: bool) -> bool:
+    """End the pod of that ``uid`` gracefully; its owner makes another one. Return False if it is
+    gone, or was told to end already.
+
+    Args:
+        within_s: How long an eviction that a PodDisruptionBudget forbids is repeated, in seconds.
+        budgets: Whether disruption budgets count: else the pod is deleted.
+
+    Raises PodRefusal if no owner would make the pod again, or the cluster refuses to the end, and
+    InfraError without an answer.
+    """
+    refused: list[Refusal] = []
+
+    def is_over() -> bool:
+        found = [one for one in _all(core, pod) if one.metadata.uid == uid]
+        if not found or found[0].metadata.deletion_timestamp is not None:
+            return True
+        if (reason := unkept(found[0])) is not None:
+            raise PodRefusal(f"{pod}: {reason}")
+        try:
+            _end_gracefully(core, found[0], evicted=budgets)
+        except Refusal as refusal:
+            if refusal.status not in (_GONE, _CONFLICT, _TOO_MANY):
+                raise
+            refused.append(refusal)
+            return False
+        ended.append(uid)
+        return True
+
+    ended: list[str] = []
+    with _api(pod.pods) as core, _refusals():
+        try:
+            wait_until(is_over, within_s, "an eviction", _EVICTED_EVERY_S)
+        except TimeoutError as late:
+            raise PodRefusal(f"{refused[-1]} (repeated for {within_s:g} s)") from late
+    return bool(ended)
+
+
+def _end_gracefully(core: "CoreV1Api", pod: Any, *, evicted: bool, dry: bool = False) -> None:
+    from kubernetes.client import V1DeleteOptions, V1Eviction, V1ObjectMeta, V1Preconditions
+
+    name, namespace = pod.metadata.name, pod.metadata.namespace
+    trial = {"dry_run": "All", **_LIMIT} if dry else _LIMIT
+    options = V1DeleteOptions(preconditions=V1Preconditions(uid=pod.metadata.uid))
+    if not evicted:
+        with answered(f"cannot delete {name}"):
+            core.delete_namespaced_pod(name, namespace, body=options, **trial)
+        return
+    body = V1Eviction(metadata=V1ObjectMeta(name=name), delete_options=options)
+    with answered(f"cannot evict {name}"):
+        core.create_namespaced_pod_eviction(name, namespace, body, **trial)
+
+
+@contextmanager
+def _refusals() -> Iterator[None]:
+    """Raise PodRefusal for a refusal by which nothing has changed."""
+    try:
+        yield
+    except Refusal as refusal:
+        if refusal.status >= _SERVER_ERROR:
+            raise
+        raise PodRefusal(str(refusal)) from refusal
+
+
+def _change_node(
+    pods: BrokerPods,
+    node: str,
+    changes: Callable[[Any], dict[str, Any] | None],
+    *,
+    unschedulable: bool | None,
+) -> bool:
+    """Change the metadata of a node, and whether it takes pods, at once. ``changes`` returns what
+    to change of the metadata, or None for nothing. Return whether something was changed."""
+    changed: list[bool] = []
+
+    def is_done() -> bool:
+        with answered(f"cannot read the node {node}"):
+            found = core.read_node(node, **_LIMIT)
+        if (metadata := changes(found)) is None:
+            return True
+        # Between the look and the change, something else may have cordoned it.
+        metadata["resourceVersion"] = found.metadata.resource_version
+        try:
+            with answered(f"cannot change the node {node}"):
+                patch = {"metadata": metadata, "spec": {"unschedulable": unschedulable}}
+                core.patch_node(node, patch, **_LIMIT)
+        except Refusal as refusal:
+            if refusal.status != _CONFLICT:
+                raise
+            return False
+        changed.append(True)
+        return True
+
+    with _api(pods) as core, _refusals():
+        try:
+            _wait(is_done, ANSWERS_WITHIN_S, f"the change of the node {node}")
+        except Refusal as refusal:
+            if unschedulable or refusal.status != _GONE:
+                raise
+    return bool(changed)
+
+
+# --- survey -----------------------------------------------------------------------------------
+
+
+def survey(
+    pods: BrokerPods, brokers: Sequence[int], *, ends: bool, evicts: bool, cordons: bool
+) -> Iterator[str]:
     """Yield why the pods of the brokers cannot be used. Nothing is changed.
 
-    ``ends`` says whether pods will be deleted. It is then tried whether the cluster allows that (by
-    a dry run). Raises InfraError without an answer of the cluster.
+    ``ends``, ``evicts`` and ``cordons`` say whether pods will be deleted, and evicted, and their
+    nodes cordoned. It is then tried whether the cluster allows that (by dry runs). Raises
+    InfraError without an answer of the cluster.
     """
     with _api(pods) as core:
         found = _listed(core, pods)
@@ -160,9 +336,12 @@ def survey(pods: BrokerPods, brokers: Sequence[int], *, ends: bool) -> Iterator[
         for one in found:
             by_id.setdefault(_broker(pods, one), []).append(one)
         yield from _differing(pods, brokers, by_id)
-        for broker in brokers:
-            for one in by_id.get(broker, ()):
-                yield from _obstacles(core, pods, one, ends=ends)
+        there = [one for broker in brokers for one in by_id.get(broker, ())]
+        for one in there:
+            yield from _obstacles(core, pods, one, ends=ends, evicts=evicts)
+        if cordons:
+            for node in sorted({one.spec.node_name for one in there if one.spec.node_name}):
+                yield from _obstacles_on(core, node)
 
 
 def _differing(
@@ -186,14 +365,23 @@ def _differing(
             yield f"{where} several pods are broker {broker}: {names}"
 
 
-def _obstacles(core: "CoreV1Api", pods: BrokerPods, pod: Any, *, ends: bool) -> Iterator[str]:
+def _obstacles(
+    core: "CoreV1Api", pods: BrokerPods, pod: Any, *, ends: bool, evicts: bool
+) -> Iterator[str]:
     names = [one.name for one in pod.spec.containers]
     if pods.container not in (None, *names):
         yield f"{pod.metadata.name} has no container {pods.container}, but {', '.join(names)}"
-    if not ends:
+    if not (ends or evicts):
         return
     if (reason := unkept(pod)) is not None:
         yield reason
+        return
+    if evicts:
+        try:
+            _end_gracefully(core, pod, evicted=True, dry=True)
+        except Refusal as refusal:
+            yield str(refusal)
+    if not ends:
         return
     trial = {"metadata": {"finalizers": [FINALIZER]}}
     name, dry = pod.metadata.name, {"dry_run": "All", **_LIMIT}
@@ -202,6 +390,18 @@ def _obstacles(core: "CoreV1Api", pods: BrokerPods, pod: Any, *, ends: bool) -> 
             core.patch_namespaced_pod(name, pods.namespace, trial, **dry)
             core.delete_namespaced_pod(name, pods.namespace, **dry)
     except InfraError as refusal:
+        yield str(refusal)
+
+
+def _obstacles_on(core: "CoreV1Api", node: str) -> Iterator[str]:
+    """Yield why a node cannot be cordoned."""
+    try:
+        with answered(f"the node {node} may not be cordoned"):
+            if core.read_node(node, **_LIMIT).spec.unschedulable:
+                yield f"the node {node} is cordoned already"
+            trial = {"metadata": {"annotations": {CORDONED_BY: "trial"}}}
+            core.patch_node(node, trial, dry_run="All", **_LIMIT)
+    except Refusal as refusal:
         yield str(refusal)
 
 

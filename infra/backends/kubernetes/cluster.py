@@ -333,8 +333,12 @@ def _is_configured() -> bool:
 
 
 def _reason(error: Any) -> str:
-    """Return the API server's own words."""
+    """Return the API server's own words, with the causes, such as the name of a disruption
+    budget."""
     try:
-        return str(json.loads(error.body)["message"])
-    except (ValueError, TypeError, KeyError):
+        told = json.loads(error.body)
+        causes = (told.get("details") or {}).get("causes") or ()
+        words = [str(one.get("message") or "") for one in causes]
+        return " ".join([told["message"], *(one for one in words if one not in told["message"])])
+    except (ValueError, TypeError, KeyError, AttributeError):
         return str(error.reason or error)

@@ -28,6 +28,7 @@ class Left:
         groups: The groups whose offsets may be kept.
         attached: The name of the run for the hosts beside whose brokers its agents may be; None if
             there are none.
+        cordoned: The name of the run by which each node of Kubernetes is cordoned, by the node.
     """
 
     described: DescribedCluster
@@ -35,10 +36,12 @@ class Left:
     topics: list[str] = field(default_factory=list)
     groups: list[str] = field(default_factory=list)
     attached: str | None = None
+    cordoned: dict[str, str] = field(default_factory=dict)
 
     @property
     def anything(self) -> bool:
-        return bool(self.down or self.topics or self.groups or self.attached)
+        changes = (self.down, self.topics, self.groups, self.attached, self.cordoned)
+        return any(map(bool, changes))
 
 
 class Journal:
@@ -83,6 +86,14 @@ class Journal:
         """Note that all of these agents were removed."""
         self._write({"attached": None})
 
+    def cordoned(self, node: str, run: str) -> None:
+        """Note that a node of Kubernetes is about to be cordoned, by the run of that name."""
+        self._write({"cordoned": node, "by": run})
+
+    def uncordoned(self, node: str) -> None:
+        """Note that a node was uncordoned."""
+        self._write({"uncordoned": node})
+
     def left(self) -> Left:
         """Return the changes that must be undone. Raises InfraError for a file that cannot be
         read."""
@@ -120,6 +131,10 @@ def _take(left: Left, line: str) -> None:
         left.groups.append(entry["group"])
     elif "attached" in entry:
         left.attached = entry["attached"]
+    elif "cordoned" in entry:
+        left.cordoned[entry["cordoned"]] = entry["by"]
+    elif "uncordoned" in entry:
+        left.cordoned.pop(entry["uncordoned"], None)
     elif "gone" in entry:
         left.topics[:] = [topic for topic in left.topics if topic != entry["gone"]]
         left.groups[:] = [group for group in left.groups if group != entry["gone"]]

@@ -8,7 +8,8 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
-from ackproof.infra.api.interface import InfraError, ViewUnavailable
+from ackproof.infra.api.interface import InfraError, PodRefusal, ViewUnavailable
+from ackproof.infra.backends.kubernetes import broker_pods
 from ackproof.infra.machine.parallel import on_all
 from ackproof.infra.systems.admin import admin_client
 from ackproof.infra.systems.external.control import carry_out
@@ -46,8 +47,8 @@ def restore(results: Path, tell: Tell) -> None:
 
 
 def undo(journal: Journal, tell: Tell, within_s: float = _GONE_WITHIN_S) -> None:
-    """Remove the agents of a run, start the brokers that it stopped, then delete its topics and
-    groups.
+    """Remove the agents of a run, uncordon the nodes that it cordoned, start the brokers that it
+    stopped, then delete its topics and groups.
 
     Args:
         journal: The journal of the run. What was undone is noted there.
@@ -58,7 +59,11 @@ def undo(journal: Journal, tell: Tell, within_s: float = _GONE_WITHIN_S) -> None
         InfraError: Names all changes that could not be undone.
     """
     left = journal.left()
-    failures = [*_detach(journal, left, tell), *_bring_back(journal, left, tell)]
+    failures = [
+        *_detach(journal, left, tell),
+        *_uncordon(journal, left, tell),
+        *_bring_back(journal, left, tell),
+    ]
     if left.topics or left.groups:
         failures += _remove(journal, left, tell, within_s)
     if failures:
@@ -86,6 +91,20 @@ def _detach(journal: Journal, left: Left, tell: Tell) -> Iterator[str]:
     if not failures:
         journal.detached()
     yield from failures
+
+
+def _uncordon(journal: Journal, left: Left, tell: Tell) -> Iterator[str]:
+    """Yield why nodes of Kubernetes are still cordoned."""
+    # The pods of all brokers are in the same cluster.
+    pods = next((one.pod.pods for one in left.described.handles.values() if one.pod), None)
+    for node, run in sorted(left.cordoned.items()) if pods is not None else ():
+        try:
+            if broker_pods.uncordon(pods, node, run):
+                tell(f"node {node}: uncordoned")
+        except (InfraError, PodRefusal) as error:
+            yield f"node {node} is still cordoned: {error}"
+        else:
+            journal.uncordoned(node)
 
 
 def _bring_back(journal: Journal, left: Left, tell: Tell) -> Iterator[str]:

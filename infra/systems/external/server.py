@@ -7,9 +7,17 @@ from contextlib import suppress
 from pathlib import PurePosixPath
 from typing import Any
 
+from ackproof.infra.agent.impairments import CUT, Impairment
 from ackproof.infra.agent.measuring import accepts
-from ackproof.infra.api.interface import InfraError, ProcessState, ViewUnavailable
-from ackproof.infra.backends.kubernetes.broker_pods import ROOT
+from ackproof.infra.api.interface import (
+    InfraError,
+    PodPlace,
+    PodRefusal,
+    ProcessState,
+    ViewUnavailable,
+)
+from ackproof.infra.backends.kubernetes import broker_pods
+from ackproof.infra.backends.kubernetes.broker_pods import ROOT, BrokerPod
 from ackproof.infra.machine.waiting import wait_until
 from ackproof.infra.node.agent_client import AgentClient, NodeGone
 from ackproof.infra.node.attached import FoundProcess, LogDirectoryDisk, ServerLimits
@@ -122,6 +130,72 @@ class ExternalProcess:
         return 0
 
 
+_SILENCE: Sequence[Impairment] = (CUT, CUT._replace(kind="loss-out"))
+"""The impairments of both directions. With no addresses, they are those of all peers."""
+
+
+class ServerPod:
+    """An ``infra.api.interface.PodView`` of the pod of a server.
+
+    Args:
+        run: The name of the run, by which nodes are cordoned.
+        journal: Returns the journal that is written before a node is cordoned.
+    """
+
+    def __init__(
+        self, server: "ExternalServer", pod: BrokerPod, run: str, journal: Callable[[], Journal]
+    ) -> None:
+        self._server, self._pod = server, pod
+        self._run, self._journal = run, journal
+        self._silenced: str | None = None
+        """The uid of the pod whose packets are dropped."""
+
+    def place(self) -> PodPlace | None:
+        return broker_pods.place(self._pod)
+
+    def cordon(self, node: str) -> bool:
+        self._journal().cordoned(node, self._run)
+        try:
+            return broker_pods.cordon(self._pod.pods, node, self._run)
+        except PodRefusal:
+            self._journal().uncordoned(node)
+            raise
+
+    def uncordon(self, node: str) -> None:
+        broker_pods.uncordon(self._pod.pods, node, self._run)
+        self._journal().uncordoned(node)
+
+    def is_cordoned(self, node: str) -> bool:
+        return broker_pods.is_cordoned(self._pod.pods, node)
+
+    def evict(self, uid: str, within_s: float, *, budgets: bool) -> bool:
+        return broker_pods.evict(self._pod, uid, within_s, budgets=budgets)
+
+    def silence(self) -> None:
+        found = self.place()
+        if found is None:
+            raise InfraError(f"{self._server.name} has no pod")
+        self._silenced = found.uid
+        for impairment in _SILENCE:
+            self._impair("impair", impairment)
+
+    def unsilence(self) -> None:
+        found = None if self._silenced is None else self.place()
+        if found is not None and found.uid == self._silenced:
+            for impairment in _SILENCE:
+                self._impair("mend", impairment)
+        self._silenced = None
+
+    def is_silent(self) -> bool:
+        return self._silenced is not None and not accepts(self._server.host, self._server.port)
+
+    def _impair(self, verb: str, impairment: Impairment) -> None:
+        agent = self._server.agent
+        if agent is None:
+            raise InfraError(f"no agent is in the pod of {self._server.name}")
+        agent.ask(verb, addresses=[], impairment=impairment._asdict())
+
+
 class ExternalServer:
     """A broker of an external cluster, or a controller: an ``infra.api.interface.Server`` and its
     ``ExternalView``.
@@ -133,9 +207,12 @@ class ExternalServer:
         journal: Returns the journal that is written before each action.
         addresses: Returns the host and port of each registered broker. Raises ViewUnavailable.
         probe: Returns whether a controller that is no broker answers; None for a broker.
+        run: The name of the run.
 
     Attributes:
         log_directories: Its log directories on its node; empty without an agent.
+        agent: The agent beside it, if one was put there.
+        pod: Its pod; None outside Kubernetes.
     """
 
     clock = None
@@ -149,6 +226,7 @@ class ExternalServer:
         journal: Callable[[], Journal],
         addresses: Callable[[], Mapping[int, tuple[str, int]]] = dict,
         probe: Callable[[], bool] | None = None,
+        run: str = "",
     ) -> None:
         self._addresses = addresses
         self.id = number
@@ -158,11 +236,12 @@ class ExternalServer:
         self.log_directories: Sequence[PurePosixPath] = ()
         self.disks: Sequence[LogDirectoryDisk] = ()
         self.service_ports: Sequence[int] = ()
-        self._agent: AgentClient | None = None
+        self.agent: AgentClient | None = None
         self._found: FoundProcess | None = None
         self.host, self.port = "", 0
         self._handle = handle
-        self._pod = None if handle is None else handle.pod
+        place = None if handle is None else handle.pod
+        self.pod = None if place is None else ServerPod(self, place, run, journal)
         self._connection = connection
         self._journal = journal
         self.process = ExternalProcess(self)
@@ -196,9 +275,9 @@ class ExternalServer:
                 f"{self.host}"
             )
         node.address = self.host
-        if self._pod is None:
+        if self.pod is None:
             node.limit_by(ServerLimits(node.agent, self.port))
-        self.node, self._agent = node, node.agent
+        self.node, self.agent = node, node.agent
 
     def _find_logs(self, node: AgentNode, cluster_id: str) -> None:
         settings = settings_of(self._connection, self.id)
@@ -208,13 +287,13 @@ class ExternalServer:
                 f"{self.name} does not name its log.dirs: the user needs DescribeConfigs on the "
                 "cluster"
             )
-        root = PurePosixPath("/" if self._pod is None else ROOT)
+        root = PurePosixPath("/" if self.pod is None else ROOT)
         directories = [root / directory.strip().lstrip("/") for directory in named.split(",")]
         for directory in directories:
             self._require_own(node, directory / _IDENTITY, cluster_id)
         self.log_directories = directories
         self.service_ports = _service_ports(settings, self.port)
-        if self._pod is None:
+        if self.pod is None:
             self.disks = [LogDirectoryDisk(node.agent, directory) for directory in directories]
 
     def _require_own(self, node: AgentNode, path: PurePosixPath, cluster_id: str) -> None:
@@ -231,18 +310,18 @@ class ExternalServer:
     def accepts(self) -> bool:
         """Return whether a process listens at its port, by the agent beside it if there is one: the
         network between here and there may be cut. The agent in a pod ends with the pod."""
-        if self._agent is not None:
+        if self.agent is not None:
             try:
-                return self._agent.ask("listener", port=self.port) is not None
+                return self.agent.ask("listener", port=self.port) is not None
             except InfraError:
-                if self._pod is None:
+                if self.pod is None:
                     raise
         return accepts(self.host, self.port)
 
     def answers(self) -> bool:
         if self._probe is not None:
             return self._probe()
-        if self._pod is not None:
+        if self.pod is not None:
             # The pod that takes the place of another one has an address of its own.
             with suppress(ViewUnavailable, LookupError):
                 self.at(*self._addresses()[self.id])
@@ -250,16 +329,16 @@ class ExternalServer:
 
     @property
     def attached(self) -> bool:
-        return self._agent is not None
+        return self.agent is not None
 
     def found(self) -> FoundProcess:
-        if self._agent is None:
+        if self.agent is None:
             raise LookupError(f"no agent is beside {self.name}")
         if self._found is None or self._found.state() is ProcessState.EXITED:
             with suppress(NodeGone):
-                now = self._agent.ask("find_server", port=self.port)
+                now = self.agent.ask("find_server", port=self.port)
                 if now is not None:
-                    self._found = FoundProcess(self.name, self._agent, now["pid"], now["start"])
+                    self._found = FoundProcess(self.name, self.agent, now["pid"], now["start"])
         if self._found is None:
             raise LookupError(f"no process of {self.name} was found")
         return self._found
@@ -278,8 +357,8 @@ class ExternalServer:
             raise InfraError(f"{self.name} is not in the inventory and is not touched")
         if (back := _BACK.get(action)) is not None:
             self._journal().down(self.id, back)
-        if self._agent is not None and action in by_agent(self._handle):
-            self._agent.ask(_VERBS[action], port=self.port)
+        if self.agent is not None and action in by_agent(self._handle):
+            self.agent.ask(_VERBS[action], port=self.port)
         else:
             carry_out(self._handle, action)
         if back is None:

@@ -206,6 +206,7 @@ class ExternalSystem:
                 self._connection,
                 self._written,
                 lambda: self._looking.cluster().brokers,
+                run=run,
             )
             for number in described.brokers
         ]
