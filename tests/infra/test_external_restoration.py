@@ -1,5 +1,6 @@
 """Groups and topics that a run left on an external cluster, and clusters without a coordinator."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -7,13 +8,21 @@ import pytest
 from confluent_kafka import KafkaError
 
 from ackproof.infra.api.interface import InfraError
-from ackproof.infra.systems.external.description import DescribedCluster
+from ackproof.infra.backends.kubernetes.broker_pods import BrokerPod, BrokerPods
+from ackproof.infra.systems.external.description import BrokerControl, DescribedCluster
 from ackproof.infra.systems.external.journal import FILE, Journal
 from ackproof.infra.systems.external.restoration import undo
 from tests.support.fakes.mock_cluster import MockCluster
 
 FIND_COORDINATOR = 10
 GROUP = "ackproof-readers"
+KUBECONFIG = {
+    "clusters": [{"name": "c", "cluster": {"server": "http://127.0.0.1:1"}}],
+    "users": [{"name": "u", "user": {"token": "t"}}],
+    "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+    "current-context": "c",
+}
+"""No process listens at this port."""
 
 
 @pytest.fixture
@@ -42,6 +51,22 @@ def test_group_without_a_coordinator_stays_in_the_journal(
     with pytest.raises(InfraError, match=GROUP):
         undo(journal, print, within_s=1)
     assert journal.left().groups == [GROUP]
+
+
+def test_node_of_a_silent_cluster_stays_in_the_journal(tmp_path: Path) -> None:
+    """A node that was uncordoned does not."""
+    (tmp_path / "config").write_text(json.dumps(KUBECONFIG))
+    pods = BrokerPods(namespace="n", selector="a=b", kubeconfig=str(tmp_path / "config"))
+    control = BrokerControl(pod=BrokerPod(pods=pods, broker=1))
+    described = DescribedCluster(bootstrap_servers="none:1", brokers=(1,), handles={1: control})
+    journal = Journal.begin(tmp_path / FILE, described)
+    for node in ("node-1", "node-2"):
+        journal.cordoned(node, "run")
+    journal.uncordoned("node-1")
+    with pytest.raises(InfraError, match=r"node node-2 is still cordoned: .* does not answer"):
+        undo(journal, print, within_s=1)
+    assert journal.left().cordoned == {"node-2": "run"}
+    assert journal.left().anything
 
 
 def test_cluster_without_an_offsets_topic_has_no_groups(

@@ -47,6 +47,15 @@ def test_a_cut_draws_nothing() -> None:
     )
 
 
+def test_loss_without_addresses_is_that_of_all_peers_but_the_node_itself() -> None:
+    """A process of the node may still connect to its own server."""
+    both = [Active((), Impairment(kind, 100), 7) for kind in ("loss", "loss-out")]
+    assert [rule for rule in rules(*both) if rule.endswith("drop")] == [
+        'incoming iifname != "lo" counter name hit_7 drop',
+        'outgoing oifname != "lo" counter name hit_7 drop',
+    ]
+
+
 def test_dropped_packets_are_not_reset() -> None:
     """Test that a dropped packet is not reset, whichever fault began first."""
     both = rules(active("reset", number=1), active("loss", 100, number=2))

@@ -23,6 +23,7 @@ from ackproof.nemesis.targets.resolution import resolve
 from ackproof.testing.faults import Nemesis, check_fault
 from ackproof.testing.memory.cluster import Memory, memory_cluster
 from ackproof.testing.memory.servers import MemoryNode, MemoryServer
+from tests.support.fakes.remote_probe import put_into_pods
 from tests.support.faults.own_commands import by_file
 
 CASES = [
@@ -289,6 +290,7 @@ SHAPES = {
 """How many plans fifty seeds make; one, where it is not told."""
 AIMED_AT = {
     Aim.BROKERS: "broker-1",
+    Aim.KUBERNETES_NODES: "broker-1",
     Aim.CLIENTS: "clients",
     Aim.PARTITIONS: "partition(orders, 0)",
     Aim.TOPICS: "topic(orders)",
@@ -305,6 +307,8 @@ ONLY = {**{one.name: "all" for one in (*ROLLS, *STORAGE)}, REMOVE_VOTER.name: "z
 def test_plans_are_pure(memory: Memory, name: str) -> None:
     if name == REMOVE_VOTER.name:  # another voter must be left
         memory = memory_cluster(zookeepers=3)
+    if FAULTS[name].aim is Aim.KUBERNETES_NODES:
+        put_into_pods(memory, 2, 2)
     fault, members = FAULTS[name], memory.cluster.members
     who = AIMED_AT.get(fault.aim, ONLY.get(name, "all + zookeeper"))
     memory.system.replicas = {0: [1, 2], 1: [2, 3], 2: [3, 1]}

@@ -162,6 +162,10 @@ OF_LINKS_REFUSED = {
     "hosts": SET_AGENT,
     "pods": SET_AGENT,
 }
+OF_PODS_REFUSED = dict.fromkeys(
+    ("addresses", "hosts", "hosts with agents"),
+    "is for brokers in pods: name these under cluster.external.kubernetes",
+)
 OF_HOSTS_REFUSED = {
     "addresses": f"{SET_AGENT}, and name all brokers under cluster.external.servers, each with ssh",
     "hosts": SET_AGENT,
@@ -178,6 +182,8 @@ OF_HOSTS_REFUSED = {
         ("isolate", OF_LINKS_REFUSED),
         ("disk-full", OF_HOSTS_REFUSED),
         ("starve-cpu", OF_HOSTS_REFUSED),
+        ("drain", OF_PODS_REFUSED),
+        ("node-failure", {**OF_PODS_REFUSED, "pods": SET_AGENT}),
         ("starve-memory", OF_HOSTS_REFUSED),
         ("power-failure", EVERYWHERE),
         ("fast-clock", EVERYWHERE),

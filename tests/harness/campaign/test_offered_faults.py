@@ -13,12 +13,14 @@ from ackproof.harness.campaign.problems import places
 from ackproof.harness.campaign.validation import CampaignRefused, check
 from ackproof.infra.api.interface import Capability
 from ackproof.nemesis import FAULTS
+from ackproof.nemesis.interface import Aim
 
 COMMANDS = {word: ["hand", word] for word in ("stop", "start", "kill", "pause", "resume")}
 SERVERS = {
     f"broker-{n}": {"commands": COMMANDS, "ssh": {"address": f"kafka-{n}", "user": "admin"}}
     for n in (1, 2, 3, 4)
 }
+IN_PODS = {"kubernetes": {"namespace": "kafka", "selector": "app=kafka", "image": "node"}}
 TOPIC = "acks-all-minisr-2"
 
 
@@ -51,6 +53,9 @@ def test_every_place_has_an_answer_for_every_fault() -> None:
         ("replace", "your cluster", "no: it is for clusters that Ackproof deploys"),
         ("pause", "your cluster", "where it is configured how to pause, resume"),
         ("alter-min-isr", "your cluster", "yes"),
+        ("drain", "kubernetes", "no: it is for your own cluster in pods"),
+        ("drain", "your cluster", "where cluster.external.kubernetes finds the brokers' pods"),
+        ("node-failure", "your cluster", "where cluster.external.kubernetes finds the brokers' p"),
     ],
 )
 def test_a_word(fault: str, place: str, word: str) -> None:
@@ -71,6 +76,7 @@ def test_missing_capability_of_this_machine_is_reported_with_its_reason() -> Non
     place = BACKENDS["local"]
     site = BackendContext(cluster=ClusterSpec(), tell=told.append, needs=frozenset(Capability))
     lacking = set(Capability) - place.capabilities(site)
+    lacking -= place.never.keys()
     assert lacking <= place.where.keys()
     assert all(any(one in line for line in told) for one in lacking), told
     if os.geteuid() == 0:
@@ -90,7 +96,7 @@ def external(tmp_path: Path, fault: str) -> Path:
         "brokers": 4,
         "external": {
             "bootstrap.servers": "kafka-1:9092",
-            "servers": SERVERS,
+            **(IN_PODS if FAULTS[fault].aim is Aim.KUBERNETES_NODES else {"servers": SERVERS}),
             "agent": True,
             "controllers": {"quorum.voters": "1@kafka-1:9093"},
         },
