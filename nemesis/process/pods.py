@@ -293,7 +293,7 @@ class Drain:
 
     name: ClassVar[str] = "drain"
     summary: ClassVar[str] = (
-        "cordon the Kubernetes nodes of brokers and evict all brokers there; uncordon at the end"
+        "cordon Kubernetes nodes and evict all brokers there; uncordon them at the end"
     )
     aim: ClassVar[Aim] = Aim.KUBERNETES_NODES
     parameters: ClassVar[type[Parameters]] = Drained

@@ -3,9 +3,12 @@
 import json
 import os
 import signal
+from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
+from tests.e2e.conftest import PROJECT
 from tests.support.clusters.kafka_in_pods import KafkaInPods, kafka_in_pods
 from tests.support.clusters.operator import check_found_loss, lose_by_an_unclean_election
 from tests.support.processes.deadlines import PATIENCE_S, TEST_S
@@ -33,9 +36,26 @@ def kafka(tmp_path_factory):
         yield cluster
 
 
-def vary(ackproof, cluster, *faults):
-    sections = {"cells": CELLS, "schedule": AROUND, "limits": LIMITS, "evidence": {"acked.min": 50}}
-    ackproof.vary({**sections, "cluster": cluster, "faults": list(faults)})
+def vary(ackproof, cluster, *faults, **around):
+    schedule = {**AROUND, **around}
+    sections = {"cells": CELLS, "schedule": schedule, "limits": LIMITS}
+    ackproof.vary(
+        {**sections, "evidence": {"acked.min": 50}, "cluster": cluster, "faults": list(faults)}
+    )
+
+
+def verdict_of(ackproof) -> dict[str, Any]:
+    return json.loads((ackproof.directory / "results" / "verdict.json").read_text())
+
+
+def seen_of_faults(ackproof) -> list[dict[str, Any]]:
+    """Return what was seen of faults, a row each."""
+    return [
+        json.loads(row["evidence"])
+        for table in (ackproof.directory / "results").glob("runs/1/history/faults*")
+        for row in pq.read_table(table).to_pylist()
+        if row["evidence"]
+    ]
 
 
 def test_faults_on_pods_are_proven_and_undone(kafka: KafkaInPods, ackproof) -> None:
@@ -143,3 +163,121 @@ def test_records_lost_by_an_unclean_election_in_pods_are_found(
     assert unknown.isdisjoint(
         {"committed-stays", "deposed-leaders-stop", "min-isr-kept", "one-leader-an-epoch"}
     )
+
+
+# --- nodes ----------------------------------------------------------------------------------------
+
+STRIMZI = PROJECT / "deploy" / "strimzi"
+DRAIN = {"fault": "drain", "target": "broker-1", "hold": "12s"}
+
+
+def by_account(kafka: KafkaInPods, ackproof, name: str, *files: str) -> None:
+    """Let the harness have the rights of these examples alone."""
+    path = ackproof.directory / "kubeconfig"
+    path.write_text(kafka.account(name, [STRIMZI / file for file in files]))
+    ackproof.environ["KUBECONFIG"] = str(path)
+
+
+def on_node_of(kafka: KafkaInPods, broker: int) -> list[bool]:
+    """Return of each broker whether it is on the node of that one."""
+    nodes = kafka.nodes()
+    return [node == nodes[broker] for node in nodes]
+
+
+def test_drained_node_is_left_by_its_brokers_and_takes_pods_again(
+    kafka: KafkaInPods, ackproof
+) -> None:
+    by_account(kafka, ackproof, "drain", "ackproof.yaml", "drain.yaml")
+    vary(ackproof, kafka.section(), DRAIN)
+    there, former, before = on_node_of(kafka, 1), kafka.nodes()[1], kafka.uids()
+    result = ackproof("run", "small.yaml", "--out", "results", "--yes")
+    assert result.returncode == 0, result.stdout + result.stderr
+    document = verdict_of(ackproof)
+    (fault,) = document["faults"]
+    assert fault["proven"] is True
+    assert fault["servers"] == [f"broker-{n}" for n, affected in enumerate(there) if affected]
+    assert document["cells"][0]["verdict"] == "pass"
+    assert [old != new for old, new in zip(before, kafka.uids(), strict=True)] == there
+    assert all(kafka.nodes()[n] != former for n, affected in enumerate(there) if affected)
+    assert kafka.cordoned() == set()
+
+
+def test_missing_right_to_cordon_is_told_before_the_run(kafka: KafkaInPods, ackproof) -> None:
+    by_account(kafka, ackproof, "other", "ackproof.yaml")
+    vary(ackproof, kafka.section(), DRAIN)
+    result = ackproof("run", "small.yaml", "--preflight", "--yes")
+    assert result.returncode == 2, result.stdout + result.stderr
+    assert 'cannot create resource "pods/eviction"' in result.stderr, result.stderr
+    assert "may not be cordoned" in result.stderr, result.stderr
+
+
+def test_eviction_that_a_budget_forbids_is_no_drain(kafka: KafkaInPods, ackproof) -> None:
+    short = {**DRAIN, "parameters": {"within_ms": 3000}}
+    vary(ackproof, kafka.section(), short)
+    before = kafka.uids()
+    kafka.forbid_evictions()
+    try:
+        result = ackproof("run", "small.yaml", "--out", "results", "--yes")
+    finally:
+        kafka.allow_evictions()
+    assert result.returncode == 3, result.stdout + result.stderr
+    (fault,) = verdict_of(ackproof)["faults"]
+    assert (fault["injected"], fault["proven"]) == (False, None)
+    errors = [str(one["error"]) for one in seen_of_faults(ackproof) if "error" in one]
+    assert any("The disruption budget budget needs 3 healthy pods" in one for one in errors), errors
+    assert kafka.uids() == before
+    assert kafka.cordoned() == set()
+
+
+def test_cordon_of_a_killed_run_is_undone_by_clean(kafka: KafkaInPods, ackproof) -> None:
+    vary(ackproof, kafka.section(), {**DRAIN, "hold": "9m"})
+    running = ackproof.start("run", "small.yaml", "--out", "results", "--yes")
+    ackproof.wait_for_output("drain#1 verified")
+    assert len(kafka.cordoned()) == 1
+    os.kill(running.pid, signal.SIGKILL)
+    running.wait(PATIENCE_S)
+
+    cleaned = ackproof("clean")
+    assert cleaned.returncode == 0, cleaned.stdout + cleaned.stderr
+    assert kafka.cordoned() == set()
+    until("all brokers serve", kafka.complete, PATIENCE_S)
+    assert kafka.topics() == set()
+
+
+def test_brokers_of_a_failed_node_vanish_without_a_goodbye(kafka: KafkaInPods, ackproof) -> None:
+    vary(
+        ackproof,
+        kafka.section(agent=True),
+        {"fault": "node-failure", "target": "broker-1", "hold": "20s"},
+    )
+    there, before = on_node_of(kafka, 1), kafka.uids()
+    affected = [f"broker-{n}" for n, one in enumerate(there) if one]
+    result = ackproof("run", "small.yaml", "--out", "results", "--yes")
+    assert result.returncode == 0, result.stdout + result.stderr
+    document = verdict_of(ackproof)
+    (fault,) = document["faults"]
+    assert (fault["proven"], fault["servers"]) == (True, affected)
+    assert document["cells"][0]["verdict"] == "pass"
+    (seen,) = [one for one in seen_of_faults(ackproof) if "pod deleted" in one]
+    assert seen["fenced without a goodbye"] == dict.fromkeys(affected, "by its silence")
+    assert [old != new for old, new in zip(before, kafka.uids(), strict=True)] == there
+    assert kafka.finalizers() == []
+    until("all agents have ended", lambda: not any(kafka.agents()), PATIENCE_S)
+    assert all("drop" not in kafka.rules(broker) for broker in range(3))
+
+
+def test_brokers_of_a_failed_node_come_back_by_clean(kafka: KafkaInPods, ackproof) -> None:
+    lasting = {"fault": "node-failure", "target": "broker-1", "hold": "9m"}
+    vary(ackproof, kafka.section(agent=True), lasting)
+    affected = sum(on_node_of(kafka, 1))
+    running = ackproof.start("run", "small.yaml", "--out", "results", "--yes")
+    ackproof.wait_for_output("node-failure#1 verified")
+    assert kafka.finalizers() == ["ackproof/held-down"] * affected
+    os.kill(running.pid, signal.SIGKILL)
+    running.wait(PATIENCE_S)
+
+    cleaned = ackproof("clean")
+    assert cleaned.returncode == 0, cleaned.stdout + cleaned.stderr
+    assert kafka.finalizers() == []
+    until("all brokers serve", kafka.complete, PATIENCE_S)
+    assert all("drop" not in kafka.rules(broker) for broker in range(3))

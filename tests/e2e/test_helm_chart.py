@@ -74,7 +74,8 @@ VALUES: Mapping[str, Mapping[str, Any]] = {
         "envFrom": [{"secretRef": {"name": "kafka-password"}}],
         "secretMounts": [{"secret": "kafka-tls", "path": "/secrets/kafka"}],
         "rbac": {
-            "roles": {"default": [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}]}
+            "roles": {"default": [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}]},
+            "drain": True,
         },
     },
     "object store": {

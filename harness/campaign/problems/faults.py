@@ -341,6 +341,8 @@ _MEANT: Mapping[str, Sequence[str]] = {
     **dict.fromkeys(("partition", "network-partition", "netsplit", "split", "split-brain"), _CUTS),
     **dict.fromkeys(("crash", "crash-broker", "sigkill"), ("kill",)),
     **dict.fromkeys(("stop", "shutdown", "sigterm"), ("terminate", "pause")),
+    **dict.fromkeys(("node-drain", "evict", "cordon"), ("drain",)),
+    **dict.fromkeys(("node-down", "node-crash", "host-failure"), ("node-failure", "kill")),
     **dict.fromkeys(("freeze", "hang", "suspend", "sigstop"), ("pause",)),
     **dict.fromkeys(("delay", "latency", "slow-network"), ("slow",)),
     **dict.fromkeys(("loss", "drop", "packet-loss"), ("lossy",)),

@@ -217,8 +217,8 @@ def is_cordoned(pods: BrokerPods, node: str) -> bool:
 
 
 def evict(pod: BrokerPod, uid: str, within_s: float, *, budgets: bool) -> bool:
-    """End the pod of that ``uid`` gracefully; its owner makes another one. Return False if it is
-    gone, or was told to end already.
+    """End the pod of that ``uid`` gracefully; its owner makes another one. Return False if it was
+    gone, or told to end, before the cluster was asked.
 
     Args:
         within_s: How long an eviction that a PodDisruptionBudget forbids is repeated, in seconds.
@@ -228,8 +228,10 @@ def evict(pod: BrokerPod, uid: str, within_s: float, *, budgets: bool) -> bool:
     InfraError without an answer.
     """
     refused: list[Refusal] = []
+    evicted: list[str] = []
 
     def is_over() -> bool:
+        # An operator may refuse evictions and end the pod itself, as Strimzi's Drain Cleaner does.
         found = [one for one in _all(core, pod) if one.metadata.uid == uid]
         if not found or found[0].metadata.deletion_timestamp is not None:
             return True
@@ -242,16 +244,15 @@ def evict(pod: BrokerPod, uid: str, within_s: float, *, budgets: bool) -> bool:
                 raise
             refused.append(refusal)
             return False
-        ended.append(uid)
+        evicted.append(uid)
         return True
 
-    ended: list[str] = []
     with _api(pod.pods) as core, _refusals():
         try:
             wait_until(is_over, within_s, "an eviction", _EVICTED_EVERY_S)
         except TimeoutError as late:
             raise PodRefusal(f"{refused[-1]} (repeated for {within_s:g} s)") from late
-    return bool(ended)
+    return bool(evicted or refused)
 
 
 def _end_gracefully(core: "CoreV1Api", pod: Any, *, evicted: bool, dry: bool = False) -> None:
@@ -380,7 +381,8 @@ def _obstacles(
         try:
             _end_gracefully(core, pod, evicted=True, dry=True)
         except Refusal as refusal:
-            yield str(refusal)
+            if refusal.status != _TOO_MANY:  # what a disruption budget forbids now, it may allow
+                yield str(refusal)
     if not ends:
         return
     trial = {"metadata": {"finalizers": [FINALIZER]}}

@@ -97,7 +97,9 @@ def _uncordon(journal: Journal, left: Left, tell: Tell) -> Iterator[str]:
     """Yield why nodes of Kubernetes are still cordoned."""
     # The pods of all brokers are in the same cluster.
     pods = next((one.pod.pods for one in left.described.handles.values() if one.pod), None)
-    for node, run in sorted(left.cordoned.items()) if pods is not None else ():
+    if pods is None:
+        return
+    for node, run in sorted(left.cordoned.items()):
         try:
             if broker_pods.uncordon(pods, node, run):
                 tell(f"node {node}: uncordoned")

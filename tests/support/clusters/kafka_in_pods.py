@@ -4,6 +4,7 @@ The harness has deployed nothing of it. The nodes of the cluster must see this m
 """
 
 import contextlib
+import os
 import secrets
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,10 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+import yaml
 from confluent_kafka.admin import AdminClient
 from kubernetes import client as kube
+from kubernetes import utils
 from kubernetes.client import ApiException
 
+from ackproof.infra.backends.kubernetes.broker_pods import CORDONED_BY
 from ackproof.infra.backends.kubernetes.cluster import connected
 from ackproof.infra.systems.kafka.jars import fetch, jars_of
 from ackproof.infra.systems.kafka.releases import VERSIONS, released
@@ -26,6 +30,7 @@ BROKERS = 3
 _CONTROLLER = 100
 _CLUSTER_ID = "cG9kcy1vZi10aGUtdGVzdC"
 _SELECTOR = "app=kafka"
+_RIGHTS = {"Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding"}
 _BY_HAND = "test/by-hand"
 _START = """\
 set -e
@@ -60,7 +65,6 @@ class KafkaInPods:
 
     Attributes:
         voters: The address of the controller, as in ``controller.quorum.voters``.
-        bootstrap: The addresses that the brokers' pods had at first.
     """
 
     def __init__(self, core: "kube.CoreV1Api", image: str, jars: Path, files: Path) -> None:
@@ -68,7 +72,7 @@ class KafkaInPods:
         self.namespace = f"kafka-of-test-{secrets.token_hex(3)}"
         self._image, self._jars, self._files = image, jars, files
         self.voters = ""
-        self.bootstrap = ""
+        self._roles: list[str] = []
 
     def start(self) -> None:
         self.core.create_namespace({"metadata": {"name": self.namespace}})
@@ -79,17 +83,77 @@ class KafkaInPods:
         apps.create_namespaced_stateful_set(self.namespace, self._brokers())
         names = [f"kafka-{number}" for number in range(BROKERS)]
         until("all pods have addresses", lambda: all(map(self._address, names)), PATIENCE_S)
-        self.bootstrap = ",".join(f"{self._address(name)}:9092" for name in names)
         until("all brokers serve", self.complete, PATIENCE_S)
 
     def close(self) -> None:
+        rights = kube.RbacAuthorizationV1Api(self.core.api_client)
+        for name in self._roles:
+            rights.delete_cluster_role_binding(name)
+            rights.delete_cluster_role(name)
         self.core.delete_namespace(self.namespace, grace_period_seconds=0)
         until("the namespace is gone", self._is_gone, PATIENCE_S)
 
+    @property
+    def bootstrap(self) -> str:
+        """Return the addresses that the brokers' pods have now."""
+        addresses = map(self.address, range(BROKERS))
+        return ",".join(f"{address}:9092" for address in addresses if address)
+
     def uids(self) -> Sequence[str]:
         """Return the uid of each broker's pod."""
+        return [one.metadata.uid for one in self._pods()]
+
+    def nodes(self) -> Sequence[str]:
+        """Return the node that each broker's pod is on."""
+        return [one.spec.node_name for one in self._pods()]
+
+    def cordoned(self) -> set[str]:
+        """Return the nodes that take no new pods, or have a mark that they once did not."""
+        return {
+            one.metadata.name
+            for one in self.core.list_node().items
+            if one.spec.unschedulable or CORDONED_BY in (one.metadata.annotations or {})
+        }
+
+    def forbid_evictions(self) -> None:
+        """Make a disruption budget, named ``budget``, that forbids to evict any broker."""
+        labels = dict([_SELECTOR.split("=")])
+        spec = {"minAvailable": BROKERS, "selector": {"matchLabels": labels}}
+        kube.PolicyV1Api(self.core.api_client).create_namespaced_pod_disruption_budget(
+            self.namespace, {"metadata": {"name": "budget"}, "spec": spec}
+        )
+
+    def allow_evictions(self) -> None:
+        kube.PolicyV1Api(self.core.api_client).delete_namespaced_pod_disruption_budget(
+            "budget", self.namespace
+        )
+
+    def account(self, name: str, files: Sequence[Path]) -> str:
+        """Return a kubeconfig of an account that has the rights in these files and no others.
+
+        The files have the account ``ackproof`` in the namespace ``kafka``.
+        """
+        own = f"{self.namespace}-{name}"
+        self.core.create_namespaced_service_account(self.namespace, {"metadata": {"name": own}})
+        for document in (one for file in files for one in yaml.safe_load_all(file.read_text())):
+            if document["kind"] not in _RIGHTS:
+                continue
+            document["metadata"] = {"name": f"{own}-{document['metadata']['name']}"}
+            if document["kind"].endswith("Binding"):
+                document["roleRef"]["name"] = document["metadata"]["name"]
+                document["subjects"][0] |= {"name": own, "namespace": self.namespace}
+            if document["kind"] == "ClusterRole":
+                self._roles.append(document["metadata"]["name"])
+            utils.create_from_dict(self.core.api_client, document, namespace=self.namespace)
+        asked = {"spec": {"audiences": [], "expirationSeconds": 7200}}
+        token = self.core.create_namespaced_service_account_token(own, self.namespace, asked)
+        config = yaml.safe_load(Path(os.environ["KUBECONFIG"]).read_text())
+        config["users"][0]["user"] = {"token": token.status.token}
+        return str(yaml.safe_dump(config))
+
+    def _pods(self) -> Sequence[Any]:
         found = self.core.list_namespaced_pod(self.namespace, label_selector=_SELECTOR).items
-        return [one.metadata.uid for one in sorted(found, key=lambda one: str(one.metadata.name))]
+        return sorted(found, key=lambda one: str(one.metadata.name))
 
     def finalizers(self) -> list[str]:
         found = self.core.list_namespaced_pod(self.namespace).items
@@ -189,7 +253,10 @@ class KafkaInPods:
                 "selector": {"matchLabels": labels},
                 "template": {
                     "metadata": {"labels": labels},
-                    "spec": self._pod(_BROKER, properties, [_of_field("NODE_ID", index)]),
+                    "spec": {
+                        **self._pod(_BROKER, properties, [_of_field("NODE_ID", index)]),
+                        "affinity": _apart(labels),
+                    },
                 },
             },
         }
@@ -228,6 +295,13 @@ class KafkaInPods:
                 {"name": "data", "hostPath": {"path": str(self._files)}},
             ],
         }
+
+
+def _apart(labels: Mapping[str, str]) -> Mapping[str, Any]:
+    """Return the wish that each pod with these labels has a node of its own."""
+    term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": labels}}
+    wish = {"weight": 100, "podAffinityTerm": term}
+    return {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [wish]}}
 
 
 def _of_field(name: str, path: str) -> Mapping[str, Any]:
