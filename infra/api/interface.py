@@ -158,7 +158,7 @@ class PodView(Protocol):
         """Undo :meth:`cordon`. A node that this run has not cordoned is left as it is."""
 
     def is_cordoned(self, node: str) -> bool:
-        """Return whether a node takes no new pods, whoever has cordoned it."""
+        """Return whether a node takes no new pods, by this run or anything else."""
 
     def evict(self, uid: str, within_s: float, *, budgets: bool) -> bool:
         """Ask the cluster to end the pod of that ``uid`` gracefully. Return False if another pod

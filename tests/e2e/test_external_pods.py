@@ -202,7 +202,7 @@ def test_drained_node_is_left_by_its_brokers_and_takes_pods_again(
     assert kafka.cordoned() == set()
 
 
-def test_missing_right_to_cordon_is_told_before_the_run(kafka: KafkaInPods, ackproof) -> None:
+def test_preflight_reports_the_missing_rights_of_a_drain(kafka: KafkaInPods, ackproof) -> None:
     by_account(kafka, ackproof, "other", "ackproof.yaml")
     vary(ackproof, kafka.section(), DRAIN)
     result = ackproof("run", "small.yaml", "--preflight", "--yes")

@@ -30,7 +30,7 @@ class KubernetesInMemory:
 
     Attributes:
         nodes: The number of brokers that each node has room for.
-        cordoned: Whoever has cordoned a node.
+        cordoned: What has cordoned each node, ``run`` or ``other``.
         budget: The words of a disruption budget that forbids evictions, or None.
         refusals: How often the budget refuses.
     """
