@@ -346,8 +346,8 @@ class NodeFailure:
 
     name: ClassVar[str] = "node-failure"
     summary: ClassVar[str] = (
-        "silence and kill all brokers on Kubernetes nodes; nothing of their end is heard, as if the "
-        "nodes were dead; the nodes themselves go on, and the brokers come back at the end"
+        "silence and kill all brokers on Kubernetes nodes; no goodbye is heard, as of dead nodes, "
+        "which themselves go on; the brokers come back at the end"
     )
     aim: ClassVar[Aim] = Aim.KUBERNETES_NODES
     parameters: ClassVar[type[Parameters]] = Parameters

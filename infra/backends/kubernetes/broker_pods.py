@@ -191,7 +191,7 @@ def cordon(pods: BrokerPods, node: str, run: str) -> bool:
         if not found.spec.unschedulable:
             return {"annotations": {CORDONED_BY: run}}
         if by != run:
-            whom = f"by the run {by}" if by else "not by Ackproof"
+            whom = "by another run" if by else "not by Ackproof"
             raise PodRefusal(f"the node {node} is cordoned already, {whom}, and stays as it is")
         return None
 

@@ -13,7 +13,7 @@ from ackproof.infra.backends.kubernetes import broker_pods
 from ackproof.infra.machine.parallel import on_all
 from ackproof.infra.systems.admin import admin_client
 from ackproof.infra.systems.external.control import carry_out
-from ackproof.infra.systems.external.description import by_agent
+from ackproof.infra.systems.external.description import Action, by_agent
 from ackproof.infra.systems.external.journal import FILE, Journal, Left
 from ackproof.infra.systems.external.probes import ProbingObserver
 
@@ -48,7 +48,10 @@ def restore(results: Path, tell: Tell) -> None:
 
 def undo(journal: Journal, tell: Tell, within_s: float = _GONE_WITHIN_S) -> None:
     """Remove the agents of a run, uncordon the nodes that it cordoned, start the brokers that it
-    stopped, then delete its topics and groups.
+    stopped, and delete its topics and groups.
+
+    Brokers in pods are started first: an agent has ended with its pod. Those on hosts are started
+    when their agents have undone what would disturb them.
 
     Args:
         journal: The journal of the run. What was undone is noted there.
@@ -59,10 +62,18 @@ def undo(journal: Journal, tell: Tell, within_s: float = _GONE_WITHIN_S) -> None
         InfraError: Names all changes that could not be undone.
     """
     left = journal.left()
+    handles = left.described.handles
+    deleted = {
+        broker: back
+        for broker, back in left.down.items()
+        if back is Action.START and broker in handles and handles[broker].pod is not None
+    }
+    others = {broker: back for broker, back in left.down.items() if broker not in deleted}
     failures = [
-        *_detach(journal, left, tell),
         *_uncordon(journal, left, tell),
-        *_bring_back(journal, left, tell),
+        *_bring_back(journal, left, deleted, tell),
+        *_detach(journal, left, tell),
+        *_bring_back(journal, left, others, tell),
     ]
     if left.topics or left.groups:
         failures += _remove(journal, left, tell, within_s)
@@ -109,8 +120,11 @@ def _uncordon(journal: Journal, left: Left, tell: Tell) -> Iterator[str]:
             journal.uncordoned(node)
 
 
-def _bring_back(journal: Journal, left: Left, tell: Tell) -> Iterator[str]:
-    for broker, back in sorted(left.down.items()):
+def _bring_back(
+    journal: Journal, left: Left, down: Mapping[int, Action], tell: Tell
+) -> Iterator[str]:
+    """Yield why servers, by their ids, were not started or resumed."""
+    for broker, back in sorted(down.items()):
         handle, name = left.described.handles.get(broker), left.described.name_of(broker)
         if handle is not None and left.described.has_agent(broker) and back in by_agent(handle):
             journal.up(broker)  # the agent has resumed it when it was removed
