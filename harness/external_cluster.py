@@ -466,8 +466,9 @@ def _pods(
 
 def _drains(campaign: Campaign) -> Iterator[Drained]:
     for entry in campaign.faults:
-        if isinstance(entry, FaultEntry) and entry.fault == DRAIN.name:
-            parameters = parameters_of(entry.fault, entry.parameters)
+        if DRAIN.name in faults_of(entry):
+            given = entry.parameters if isinstance(entry, FaultEntry) else {}
+            parameters = parameters_of(DRAIN.name, given)
             assert isinstance(parameters, Drained)
             yield parameters
 

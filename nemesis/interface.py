@@ -286,7 +286,7 @@ class Aim(StrEnum):
     REPLICAS = "replicas of partitions"
     """Replicas of the workload's partitions, by orders to their brokers, without affected
     servers."""
-    KUBERNETES_NODES = "Kubernetes nodes"
+    KUBERNETES_NODES = "brokers and their Kubernetes nodes"
     """Brokers in pods, with all other brokers on the same nodes of Kubernetes."""
     PLACES = "places for topics"
     """Brokers that will hold a topic of the fault's own. None of them is affected."""

@@ -231,7 +231,6 @@ def evict(pod: BrokerPod, uid: str, within_s: float, *, budgets: bool) -> bool:
     evicted: list[str] = []
 
     def is_over() -> bool:
-        # An operator may refuse evictions and end the pod itself, as Strimzi's Drain Cleaner does.
         found = [one for one in _all(core, pod) if one.metadata.uid == uid]
         if not found or found[0].metadata.deletion_timestamp is not None:
             return True
@@ -252,7 +251,8 @@ def evict(pod: BrokerPod, uid: str, within_s: float, *, budgets: bool) -> bool:
             wait_until(is_over, within_s, "an eviction", _EVICTED_EVERY_S)
         except TimeoutError as late:
             raise PodRefusal(f"{refused[-1]} (repeated for {within_s:g} s)") from late
-    return bool(evicted or refused)
+    # An operator may refuse an eviction and end the pod itself, as Strimzi's Drain Cleaner does.
+    return bool(evicted) or any(refusal.status == _TOO_MANY for refusal in refused)
 
 
 def _end_gracefully(core: "CoreV1Api", pod: Any, *, evicted: bool, dry: bool = False) -> None:

@@ -134,6 +134,7 @@ WITH_AGENTS = {
             {"client": {"security.protocol": "SASL_SSL", "sasl.mechanism": "OAUTHBEARER"}},
             "Ackproof's own connection does not support sasl.mechanism OAUTHBEARER",
         ),
+        ({"story": "rolling-drain"}, {"servers": SERVERS}, "drain is for brokers in pods: name"),
         ({"story": "administrator-elects-uncleanly", "topic": "acks-all-minisr-2"}, {}, "kill"),
     ],
 )
