@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ackproof.checkers.context.faults import FOREVER, RESTARTS, SILENT, FaultFacts
+from ackproof.checkers.context.faults import DRAIN, FOREVER, RESTARTS, SILENT, FaultFacts
 from ackproof.history import messages
 from ackproof.history.storage import AnyPath, matching
 
@@ -103,7 +103,7 @@ def _accounts(
         return False
     # A process that the fault started again ended by itself, unless healing was repeated.
     own = fault.name in RESTARTS and process.ended["exit_code"] not in _OURS
-    return kept or not own or process.started < _heal(fault)
+    return kept or not own or process.started < _restart(fault)
 
 
 def _may_have_ended(fault: FaultFacts, process: _Process) -> bool:
@@ -115,13 +115,16 @@ def _may_have_ended(fault: FaultFacts, process: _Process) -> bool:
         and fault.is_effective
         and fault.name not in SILENT
         and process.server in (fault.servers or ())
-        and process.started < _heal(fault)
+        and process.started < _restart(fault)
         and fault.start <= process.ended["time"] <= fault.end
     )
 
 
-def _heal(fault: FaultFacts) -> int:
-    return FOREVER if fault.heal is None else fault.heal
+def _restart(fault: FaultFacts) -> int:
+    """Return the time before which a process started that the fault ended. Others were started
+    because of it, and end by themselves: at the heal, or of a drain as soon as all were evicted."""
+    time = fault.injected if fault.name == DRAIN else fault.heal
+    return FOREVER if time is None else time
 
 
 def last_error(logs: AnyPath, server: str) -> str | None:

@@ -44,15 +44,18 @@ SILENT = frozenset(
 )
 """Faults that end no connection and no process."""
 
+DRAIN = "drain"
+"""The fault whose brokers start again before it is healed, on other nodes."""
+
 RESTARTS = frozenset(
     {
         *("kill", "terminate", "restart", "replace", "power-failure"),
         *("disk-full", "disk-failure", "read-only"),
         *("bit-flip", "corrupt-index", "lose-checkpoint", "lose-epochs"),
-        *("drain", "node-failure"),
+        *(DRAIN, "node-failure"),
     }
 )
-"""Faults that end processes and start them again when they are healed."""
+"""Faults that end processes and start them again when they are healed, or of a drain at once."""
 
 ORDERS = frozenset(
     {
@@ -67,7 +70,7 @@ TAKE_NOTHING = frozenset(
     {
         *(SILENT | CLOCKS | ORDERS) - {"elect-unclean"},
         *("kill", "terminate", "restart", "starve-cpu", "starve-memory", "reset", "remove-broker"),
-        *("drain", "node-failure"),
+        *(DRAIN, "node-failure"),
         *("upgrade", "downgrade", "remove-voter", "rotate-certificates", "bad-certificate"),
         *("crash-client", "pause-client", "expire-session", "conflicted-node"),
         *("disk-full", "slow-disk", "corrupt-index", "lose-checkpoint", "command"),

@@ -366,6 +366,20 @@ def test_end_is_the_faults_only_as_far_as_its_effect_reaches(
     assert (words or "no-acked-record-lost") in told(result)
 
 
+@pytest.mark.parametrize(
+    ("seconds", "verdict"), [(10.05, PASS), (11, FAIL)], ids=["before", "after"]
+)
+def test_evicted_broker_that_ends_again_on_another_node_has_ended_by_itself(
+    tmp_path: Path, seconds: float, verdict: Verdict
+) -> None:
+    """Test that a drain explains only the ends of processes that ran before the last eviction."""
+    drained = [{**row, "fault": "drain"} for row in KILL]
+    first = ended(10.03, "broker-1", 0, 1)
+    again = ended(12, "broker-1", 1, 1)
+    run = of_servers(first, started(seconds), again, started(13), faults=drained)
+    assert checked(write_campaign(tmp_path, run)).verdict is verdict
+
+
 def test_crash_at_a_restart_is_named_first_with_the_last_error_of_the_log(tmp_path: Path) -> None:
     rows = [STRUCK, started(20), ended(22, "broker-1", 1, 1)]
     directory = write_campaign(tmp_path, of_servers(*rows, faults=UNHEALED))
