@@ -311,9 +311,11 @@ class ProgramClient:
         self._program.tell(encode_command(command))
         deadline = time.monotonic() + seconds + ANSWER_S
         while self._answer is None:
-            if (left := deadline - time.monotonic()) <= 0:
+            left = deadline - time.monotonic()
+            # A process that was paused together with its program hears it before it gives it up.
+            self.serve(left if left > 0 else ASK_S)
+            if self._answer is None and left <= 0:
                 raise CallFailed(TIMED_OUT, Remedy.FATAL, "the program did not come back")
-            self.serve(left)
         if not is_answer(self._answer, command):
             raise ProgramFailed(f"the program answered {type(command).__name__} by another word")
         if isinstance(self._answer, Undone):
