@@ -32,7 +32,8 @@ ACCEPTED = (ExitStatus.HELD, ExitStatus.INCONCLUSIVE)
 
 def run(version: str, results: Path) -> Iterator[Path]:
     """Run the campaign on a release, with each quorum that it has. Yield the directories."""
-    for quorum in parse(f"kafka:{version}").quorums:
+    quorums = parse(f"kafka:{version}").quorums
+    for quorum in (one for one in quorums if not one.migrates):
         directory = results / f"kafka-{version}-{quorum}"
         yield directory
         if (directory / FILE).is_file():

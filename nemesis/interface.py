@@ -123,7 +123,8 @@ class Members:
     """The members of the cluster, by name. Pure code knows no more of a cluster than this.
 
     Attributes:
-        zookeepers: The servers that keep the metadata: ZooKeeper's, or KRaft's controllers.
+        zookeepers: The servers that keep the metadata: ZooKeeper's, or KRaft's controllers, or both
+            while a cluster migrates.
         clients: The nodes where clients run.
         workload: The clients that run now, and the node of each.
         roles: The role of each of these.
@@ -159,8 +160,29 @@ class Members:
         return tuple(range(first, first + count))
 
     @property
+    def ensembles(self) -> tuple[tuple[str, ...], ...]:
+        """The servers that keep the metadata, by the quorum in which they vote.
+
+        There are two while a cluster migrates: ZooKeeper's servers, then KRaft's controllers.
+        """
+        keepers = self.zookeepers
+        of_zookeeper = tuple(name for name in keepers if name.startswith("zookeeper-"))
+        others = tuple(name for name in keepers if name not in of_zookeeper)
+        return tuple(one for one in (of_zookeeper, others) if one)
+
+    @property
+    def quorum(self) -> tuple[str, ...]:
+        """The servers of the metadata quorum; while a cluster migrates, KRaft's controllers."""
+        return self.ensembles[-1] if self.ensembles else ()
+
+    @property
+    def migrates(self) -> bool:
+        """Whether the cluster migrates from ZooKeeper to KRaft."""
+        return len(self.ensembles) > 1
+
+    @property
     def kraft(self) -> bool:
-        """Whether KRaft's controllers keep the metadata."""
+        """Whether KRaft's controllers keep the metadata, or will keep them."""
         return self.combined or any(name.startswith("controller-") for name in self.zookeepers)
 
     @property
@@ -174,7 +196,7 @@ class Members:
         brokers = {_number(name): name for name in (*self.brokers, *self.added)}
         if self.kraft and self.controller_ids:
             return brokers | {number: name for name, number in self.controller_ids.items()}
-        apart = self.zookeepers if self.kraft and not self.combined else ()
+        apart = self.quorum if self.kraft and not self.combined else ()
         return brokers | dict(enumerate(apart, start=CONTROLLER_IDS + 1))
 
 

@@ -53,12 +53,19 @@ def sessions_at_stake(injection: Injection) -> Sequence[str]:
     return members.brokers if by_zookeeper else targeted(injection, members.brokers)
 
 
+def lost_quorums(injection: Injection) -> Sequence[Sequence[str]]:
+    """Return the servers that keep the metadata, and are no quorum without those that the fault
+    strikes; both ensembles of a cluster that migrates are looked at."""
+    return [
+        keepers
+        for keepers in injection.cluster.members.ensembles
+        if len(keepers) - len(targeted(injection, keepers)) < majority(len(keepers))
+    ]
+
+
 def takes_the_quorum(injection: Injection) -> bool:
-    """Return whether the servers that keep the metadata are no quorum without those that the fault
-    strikes."""
-    keepers = injection.cluster.members.zookeepers
-    left = len(keepers) - len(targeted(injection, keepers))
-    return left < majority(len(keepers))
+    """Return whether the fault leaves no quorum of servers that keep the metadata."""
+    return not injection.cluster.members.zookeepers or bool(lost_quorums(injection))
 
 
 def sessions_before(injection: Injection) -> Mapping[int, str]:
@@ -270,13 +277,19 @@ def registered(injection: Injection, brokers: Sequence[str], renewed: Iterable[s
     return of_brokers(injection, "registered", brokers, seen, owed=True)
 
 
-def zookeeper_silent(injection: Injection) -> Look:
+def zookeeper_silent(injection: Injection, lost: Sequence[Sequence[str]] | None = None) -> Look:
     """Return a look at whether ZooKeeper, or KRaft's controllers, answer no request and no server
     of theirs leads.
 
     A connection of ours to a server that was stopped is silent at once. The servers that are left
     go on answering others until they have noticed that they are no quorum.
+
+    In a cluster that migrates, the other servers may answer. There the look is at whether any
+    server of the ``lost`` quorums leads; None for those that the target takes.
     """
+    if injection.cluster.members.migrates:
+        silent = lost_quorums(injection) if lost is None else lost
+        return _leaderless(injection, [name for keepers in silent for name in keepers])
     claim = "controllers" if injection.cluster.members.kraft else "ZooKeeper"
 
     def seen(_subject: str) -> Seen:
@@ -289,6 +302,20 @@ def zookeeper_silent(injection: Injection) -> Look:
         return False, "answers"
 
     return lambda: observe(claim, ["ensemble"], seen, lambda _subject: None)
+
+
+def _leaderless(injection: Injection, keepers: Sequence[str]) -> Look:
+    def look() -> Observation:
+        modes = injection.cluster.system.ensemble.modes()
+        leads = {name: modes.get(name) in ("leader", "standalone") for name in keepers}
+        return observe(
+            "leads no quorum",
+            keepers,
+            lambda name: (not leads[name], modes.get(name, "does not serve")),
+            lambda _name: None,
+        )
+
+    return look
 
 
 def serving(injection: Injection, zookeepers: Sequence[str]) -> Look:

@@ -150,6 +150,8 @@ class SessionFault:
         parameters: Parameters,  # noqa: ARG002
         rng: random.Random,  # noqa: ARG002
     ) -> Plan:
+        if members.migrates:
+            raise Unplannable(f"{self.name} is for clusters that stay with ZooKeeper")
         if members.kraft:
             raise Unplannable(
                 f"{self.name} needs ZooKeeper sessions, which KRaft does not have; to have a "

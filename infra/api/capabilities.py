@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import PurePosixPath
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 # --- limits ---------------------------------------------------------------------------------------
 #
@@ -290,19 +290,24 @@ class Clocks(Protocol):
 
 # --- upgrade --------------------------------------------------------------------------------------
 #
-# Servers that can change from one release to another while the system runs.
+# Servers that can change from one release to another while the system runs, or from ZooKeeper to
+# KRaft.
 
 
 class Stage(StrEnum):
-    """The stages of one server on its way from one release to another."""
+    """The stages of one server on its way from one release to another, or to KRaft."""
 
     BEFORE = "before"
-    """It has the older release."""
+    """It has the older release, or is a broker on ZooKeeper."""
     AFTER = "after"
     """It has the newer release, and can go back."""
     FINAL = "final"
     """It has the newer release, and is configured to use what only that has. With KRaft this is as
     ``AFTER``, because the cluster is finalized as a whole."""
+    MIGRATING = "migrating"
+    """It is in the mode of the migration to KRaft, ``zookeeper.metadata.migration.enable``."""
+    KRAFT = "kraft"
+    """It is a broker, or a controller, that knows KRaft alone."""
 
 
 class UpgradeRefused(Exception):
@@ -314,7 +319,7 @@ class Upgrade(Protocol):
 
     @property
     def versions(self) -> Mapping[Stage, str]:
-        """Return the version of Apache Kafka in each stage."""
+        """Return the version of Apache Kafka in each stage, or in a migration its mode."""
 
     @property
     def unfinished(self) -> set[str]:
@@ -326,6 +331,9 @@ class Upgrade(Protocol):
 
     def stage(self, server: str) -> Stage:
         """Return the stage of a server: the programs with which it runs or is started next."""
+
+    def obstacle(self, server: str, stage: Stage) -> str | None:
+        """Return why a server cannot be changed to a stage now; None if it can."""
 
     def install(self, server: str, stage: Stage) -> None:
         """Exchange the programs of a server. Raises RuntimeError unless it has stopped."""
@@ -346,10 +354,46 @@ class Upgrade(Protocol):
     def finality(self, broker: str) -> tuple[bool, str]:
         """Return whether a broker itself reports that the upgrade is final, and what it reports."""
 
+
+class MigrationState(StrEnum):
+    """The states of a migration from ZooKeeper to KRaft, by Kafka's names (``ZkMigrationState``).
+
+    They are in the metadata log (``ZkMigrationStateRecord``).
+    """
+
+    NONE = "NONE"
+    """The metadata never was in ZooKeeper."""
+    PRE_MIGRATION = "PRE_MIGRATION"
+    """The controllers wait for all brokers. The metadata are in ZooKeeper."""
+    MIGRATION = "MIGRATION"
+    """The controllers have the metadata, and also write them to ZooKeeper."""
+    POST_MIGRATION = "POST_MIGRATION"
+    """ZooKeeper is not used any more."""
+
+
+@runtime_checkable
+class Migration(Upgrade, Protocol):
+    """The change of a system from ZooKeeper to KRaft (KIP-866), and the stage of each of its
+    servers.
+
+    The methods return what the cluster itself says, and raise
+    ``infra.api.interface.ViewUnavailable`` if it does not answer.
+    """
+
     @property
-    def finalized(self) -> bool:
-        """Return whether the upgrade is final, or may be, for any server. There is then no way
-        back."""
+    def may_have_begun(self) -> bool:
+        """Return whether KRaft's controllers may decide by now: all brokers were, or are being,
+        started in the mode of the migration."""
+
+    def state(self) -> MigrationState:
+        """Return the state by the metadata log."""
+
+    def controller_in_zookeeper(self) -> int | None:
+        """Return the id of the controller by the znode ``/controller``; None while there is
+        none."""
+
+    def in_kraft_mode(self) -> frozenset[int]:
+        """Return the ids of the brokers that have last registered as brokers of KRaft."""
 
 
 # --- voters -----------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from kazoo.client import KazooClient
@@ -323,6 +324,18 @@ class PollingObserver:
         self._sight.regain(self._clock())
         # Changes before the request have been reported. Changes during it may not have been.
         self._answered_ns = asked_ns
+
+    def change_source(self, view: ClusterView) -> None:
+        """Report the first view of another source of metadata, with a gap since the last request.
+
+        Each source has ids of its own for the registrations of brokers. A broker that both sources
+        know has therefore not registered again.
+        """
+        self._sight.lose(self._answered_ns)
+        known = view.brokers.keys() & self._seen.brokers.keys()
+        renamed = {broker: view.brokers[broker] for broker in known}
+        self._seen = replace(self._seen, brokers={**self._seen.brokers, **renamed})
+        self._report(view)
 
     def _report(self, view: ClusterView) -> None:
         now_ns = self._clock()

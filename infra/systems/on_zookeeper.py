@@ -198,6 +198,10 @@ class SystemOnZooKeeper(DeployedSystem):
         await_all(self._brokers, listens, BROKERS_UP_S, "accepts connections")
 
     def view(self) -> ClusterView:
+        return self._in_zookeeper()
+
+    def _in_zookeeper(self) -> ClusterView:
+        """Return the view by ZooKeeper. Raises ViewUnavailable."""
         view = ViewReader(self._zookeeper(), _VIEW_TIMEOUT_S).read()
         return replace(view, by_isr_order=self._by_isr_order)
 
@@ -260,7 +264,7 @@ class SystemOnZooKeeper(DeployedSystem):
             disks=disks(node, self._disks),
             clock=self._clock(node),
             knock=self._program.knock,
-            before_start=lambda: self._session_over(number),
+            before_start=lambda: self._before_start(number),
         )
         stage = Stage.BEFORE if self._upgrade is None else self._upgrade.first_stage(node.name)
         broker.use(self._configured(broker, stage))
@@ -269,23 +273,26 @@ class SystemOnZooKeeper(DeployedSystem):
     def _configured(self, broker: NodeServer, stage: Stage) -> Command:
         """Write the configuration of a broker in a stage, and return the command that starts it."""
         node, config = broker.node, broker.node.directory / "server.properties"
-        program, extra = self._program.command, {}
-        if self._change is not None:
-            program, extra = self._change.commands[stage], dict(self._change.properties[stage])
+        program = self._program.command if self._change is None else self._change.commands[stage]
+        node.write(config, server_properties(self._settings(broker, stage)))
+        return Command(name=node.name, argv=program(node, config))
+
+    def _settings(self, broker: NodeServer, stage: Stage) -> Mapping[str, str]:
+        """Return all properties of a broker in a stage."""
         own = {
             "broker.id": str(broker.id),
-            "listeners": f"PLAINTEXT://{node.address}:{BROKER_PORT}",
+            "listeners": f"PLAINTEXT://{broker.node.address}:{BROKER_PORT}",
             "log.dirs": ",".join(map(str, self.log_directories(broker))),
             "zookeeper.connect": self.zookeeper_connect,
-            **self._rack(node.name),
+            **self._rack(broker.name),
         }
-        node.write(config, server_properties(own | self._properties | extra))
-        return Command(name=node.name, argv=program(node, config))
+        extra = {} if self._change is None else self._change.properties[stage]
+        return {**own, **self._properties, **extra}
 
     def _by_name(self) -> Mapping[str, NodeServer]:
         return {one.name: one for one in self._all_brokers()}
 
-    def _session_over(self, broker_id: int) -> None:
+    def _before_start(self, broker_id: int) -> None:
         """Wait until a broker's registration is gone, if the broker does not start before.
 
         If ZooKeeper is silent for longer than that takes, the broker is started nevertheless.
@@ -298,7 +305,7 @@ class SystemOnZooKeeper(DeployedSystem):
 
     def _is_deregistered(self, broker_id: int) -> bool:
         try:
-            return broker_id not in self.view().brokers
+            return broker_id not in self._in_zookeeper().brokers
         except ViewUnavailable:
             return False
 

@@ -45,11 +45,24 @@ class MetadataQuorum(StrEnum):
     """Controllers that are also brokers (``process.roles=broker,controller``)."""
     DYNAMIC_KRAFT = "dynamic-kraft"
     """Controllers that are servers of their own, and can leave and join the quorum (KIP-853)."""
+    MIGRATION = "zookeeper-to-kraft"
+    """ZooKeeper's servers, and as many controllers of their own, to which the cluster can migrate
+    (KIP-866)."""
 
     @property
     def kraft(self) -> bool:
-        """Return whether they are KRaft's controllers."""
+        """Return whether they are KRaft's controllers, or controllers are among them."""
         return self is not MetadataQuorum.ZOOKEEPER
+
+    @property
+    def zookeeper(self) -> bool:
+        """Return whether ZooKeeper's servers are among them."""
+        return self in (MetadataQuorum.ZOOKEEPER, MetadataQuorum.MIGRATION)
+
+    @property
+    def migrates(self) -> bool:
+        """Return whether the cluster can migrate from ZooKeeper to KRaft."""
+        return self is MetadataQuorum.MIGRATION
 
     @property
     def combined(self) -> bool:
@@ -64,14 +77,16 @@ class MetadataQuorum(StrEnum):
     def keepers(self, count: int) -> tuple[str, ...]:
         """Return the names of so many servers that keep the metadata; among brokers, the first
         ones."""
-        return tuple(f"{_CALLED[self]}-{number}" for number in range(1, count + 1))
+        numbers = range(1, count + 1)
+        return tuple(f"{called}-{number}" for called in _CALLED[self] for number in numbers)
 
 
-_CALLED = {
-    MetadataQuorum.ZOOKEEPER: "zookeeper",
-    MetadataQuorum.ISOLATED_KRAFT: "controller",
-    MetadataQuorum.COMBINED_KRAFT: "broker",
-    MetadataQuorum.DYNAMIC_KRAFT: "controller",
+_CALLED: Mapping[MetadataQuorum, Sequence[str]] = {
+    MetadataQuorum.ZOOKEEPER: ("zookeeper",),
+    MetadataQuorum.ISOLATED_KRAFT: ("controller",),
+    MetadataQuorum.COMBINED_KRAFT: ("broker",),
+    MetadataQuorum.DYNAMIC_KRAFT: ("controller",),
+    MetadataQuorum.MIGRATION: ("zookeeper", "controller"),
 }
 
 
@@ -163,6 +178,11 @@ class Build(ABC):
             return quorum
         if not self.quorums:
             raise ValueError(f"{self.text} has no metadata servers: leave it out")
+        if quorum.migrates:
+            raise ValueError(
+                f"{self.text} does not migrate from ZooKeeper to KRaft; one release of Apache "
+                "Kafka from 3.6 to 3.9 does (KIP-866), such as kafka:3.9.2"
+            )
         if any(one.kraft == quorum.kraft for one in self.quorums):
             raise ValueError(f"{self.text} supports only {', '.join(self.quorums)}")
         other = (

@@ -193,14 +193,25 @@ class ViewReader:
 
 def topic_config(client: KazooClient, topic: str, timeout_s: float) -> Mapping[str, str]:
     """Return the topic's own settings. Raises ViewUnavailable."""
-    try:
-        content, _ = client.get_async(f"/config/topics/{topic}").get(timeout=timeout_s)
-    except NoNodeError:
-        return {}
-    except (KazooException, client.handler.timeout_exception) as error:
-        raise ViewUnavailable(f"the settings of {topic}: {error!r}") from error
-    settings: Mapping[str, str] = json.loads(content).get("config", {})
+    settings: Mapping[str, str] = (znode(client, f"/config/topics/{topic}", timeout_s) or {}).get(
+        "config", {}
+    )
     return settings
+
+
+def znode(client: KazooClient, path: str, timeout_s: float) -> dict[str, Any] | None:
+    """Return the content of a znode with a JSON object; None if there is no such znode.
+
+    Raises ViewUnavailable.
+    """
+    try:
+        content, _ = client.get_async(path).get(timeout=timeout_s)
+    except NoNodeError:
+        return None
+    except (KazooException, client.handler.timeout_exception) as error:
+        raise ViewUnavailable(f"the znode {path}: {error!r}") from error
+    found: dict[str, Any] = json.loads(content)
+    return found
 
 
 def _partition(

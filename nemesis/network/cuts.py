@@ -137,9 +137,10 @@ def _consequences(injection: Injection, grudge: Grudge) -> list[Look]:
     members = injection.cluster.members
     if not members.zookeepers:  # on an external cluster no session or quorum is seen
         return []
-    if not shapes.keeps_quorum(grudge, members.zookeepers):
+    lost = [one for one in members.ensembles if not shapes.keeps_quorum(grudge, one)]
+    if lost:
         # No server is left to expire a session.
-        return [proofs.zookeeper_silent(injection)]
+        return [proofs.zookeeper_silent(injection, lost)]
     cut_off = shapes.without_zookeeper(grudge, members)
     looks = [proofs.expired(injection, cut_off), proofs.running(injection, cut_off)]
     # With every broker cut off there is no controller that could write down another leader.

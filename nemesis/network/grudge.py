@@ -95,7 +95,7 @@ def without_zookeeper(grudge: Grudge, members: Members) -> tuple[str, ...]:
 
     def has(broker: str, keeper: str) -> bool:
         if broker == keeper:
-            return _has_majority(grudge, keeper, members.zookeepers)
+            return _has_majority(grudge, keeper, members.quorum)
         return _open(grudge, broker, keeper)
 
     return tuple(

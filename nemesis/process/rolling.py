@@ -1,9 +1,10 @@
-"""Faults that change the release of servers one by one: a rolling upgrade, and its way back.
+"""Faults that change servers one by one: a rolling upgrade to another release and its way back, and
+the migration from ZooKeeper to KRaft.
 
 Each server is stopped gracefully, its programs are exchanged, and it is started. The next one
 follows when it is back. A roll is no outage: the cluster must keep what it acknowledged, and serve.
 
-Nothing is undone at the end of such a fault. The servers keep the release that they have got.
+Nothing is undone at the end of such a fault. The servers keep what they have got.
 """
 
 import random
@@ -12,11 +13,17 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, get_args
 
 from pydantic import Field
 
-from ackproof.infra.api.capabilities import Stage, Upgrade, UpgradeRefused
+from ackproof.infra.api.capabilities import (
+    Migration,
+    MigrationState,
+    Stage,
+    Upgrade,
+    UpgradeRefused,
+)
 from ackproof.infra.api.interface import (
     Capability,
     ClusterView,
@@ -63,6 +70,13 @@ def change_of(cluster: Cluster) -> Upgrade:
     return change
 
 
+def migration_of(cluster: Cluster) -> Migration:
+    """Return the migration of the cluster to KRaft. Raise EffectNotBegun without one."""
+    if not isinstance(change := cluster.system.upgrade, Migration):
+        raise EffectNotBegun(f"{cluster.system.name} does not migrate to KRaft")
+    return change
+
+
 @dataclass(frozen=True, slots=True)
 class Roll(OnServer, Passing):
     """The change of one server to a stage, from its stop to its return.
@@ -85,16 +99,16 @@ class Roll(OnServer, Passing):
         """Change the server. Return False if it has that stage already.
 
         Raise EffectNotBegun if it was left as it was: it is down or paused by another fault, or out
-        of sync, or the upgrade is final. Raise RuntimeError or TimeoutError if it did not stop in
-        time, or did not come back.
+        of sync, or the cluster is not where it can be changed. Raise RuntimeError or TimeoutError
+        if it did not stop in time, or did not come back.
         """
         change, server = change_of(cluster), cluster.server(self.server)
         if change.stage(self.server) in _REACHED[self.stage]:
             return False
-        if self.stage is Stage.BEFORE and change.finalized:
-            raise EffectNotBegun("the upgrade is final, and Kafka does not go back from there")
         time.sleep(self.pause_ms / 1000)
         self._await_sound(cluster, server)
+        if (why := change.obstacle(self.server, self.stage)) is not None:
+            raise EffectNotBegun(why)
         epoch = _epoch(cluster, server)
         change.unfinished.add(self.server)
         self._stop(server.process)
@@ -165,18 +179,22 @@ class Roll(OnServer, Passing):
             time.sleep(_POLL_S)
 
     def __str__(self) -> str:
-        return f"change {self.server} to the {_WORDS[self.stage]}"
+        return f"change {self.server} to {_WORDS[self.stage]}"
 
 
 _REACHED = {
     Stage.BEFORE: (Stage.BEFORE,),
     Stage.AFTER: (Stage.AFTER, Stage.FINAL),
     Stage.FINAL: (Stage.FINAL,),
+    Stage.MIGRATING: (Stage.MIGRATING, Stage.KRAFT),
+    Stage.KRAFT: (Stage.KRAFT,),
 }
 _WORDS = {
-    Stage.BEFORE: "older release",
-    Stage.AFTER: "newer release",
-    Stage.FINAL: "protocol of the newer release",
+    Stage.BEFORE: "the older release",
+    Stage.AFTER: "the newer release",
+    Stage.FINAL: "the protocol of the newer release",
+    Stage.MIGRATING: "migration mode",
+    Stage.KRAFT: "KRaft",
 }
 
 
@@ -277,6 +295,55 @@ class Finalize(Passing):
         return "finalize the upgrade"
 
 
+@dataclass(frozen=True, slots=True)
+class TakeOver(Passing):
+    """The wait until KRaft's controllers have taken over, once all brokers are in migration mode.
+
+    The controllers look for the brokers at intervals of up to a minute.
+    """
+
+    within_ms: int
+    ends: ClassVar[None] = None
+
+    @property
+    def resource(self) -> Resource:
+        return Resource(RELEASE, ("dual-write",))
+
+    def apply(self, cluster: Cluster) -> bool:
+        """Wait. Return False if a broker is not in migration mode, which the controllers wait for.
+
+        Raise TimeoutError if they do not take over in time.
+        """
+        if not migration_of(cluster).may_have_begun:
+            return False
+        end = time.monotonic() + self.within_ms / 1000
+        while not (found := taken_over(cluster))[0]:
+            if time.monotonic() >= end:
+                raise TimeoutError(
+                    f"KRaft's controllers have not taken over within {self.within_ms / 1000:g} s, "
+                    f"though all brokers are in migration mode: {found[1]}"
+                )
+            time.sleep(_POLL_S)
+        return True
+
+    def undo(self, cluster: Cluster) -> None: ...
+
+    def __str__(self) -> str:
+        return "wait until KRaft's controllers have taken over"
+
+
+def taken_over(cluster: Cluster) -> Seen:
+    """Return whether KRaft's controllers have taken over, and what the cluster says."""
+    migration, members = migration_of(cluster), cluster.members
+    try:
+        state, number = migration.state(), migration.controller_in_zookeeper()
+    except ViewUnavailable as silence:
+        return False, str(silence)
+    named = None if number is None else members.by_id.get(number, str(number))
+    taken = state is MigrationState.MIGRATION and named in members.quorum
+    return taken, f"{state}, and /controller names {named or 'no server'}"
+
+
 # --- faults ---------------------------------------------------------------------------------------
 
 
@@ -289,7 +356,7 @@ class Rolled(Parameters):
         "when it is registered and in every ISR again. `none`: go on at once, an impatient roll",
     )
     pause_ms: int = Field(
-        default=0, ge=0, description="time between two servers, in which versions are mixed"
+        default=0, ge=0, description="time between two servers, in which the cluster is mixed"
     )
     within_ms: int = Field(
         default=120_000,
@@ -309,9 +376,51 @@ class Upgraded(Rolled):
     )
 
 
+MigrationStep = Literal["migration-mode", "kraft", "final"]
+MIGRATION_STEPS: Sequence[MigrationStep] = get_args(MigrationStep)
+"""The steps of a migration from ZooKeeper to KRaft, in their order."""
+
+
+class Migrated(Rolled):
+    """The parameters of a step of the migration to KRaft."""
+
+    to: MigrationStep = Field(
+        default="migration-mode",
+        description="`migration-mode`: restart brokers with "
+        "`zookeeper.metadata.migration.enable`; when all have it, the controllers take over, and "
+        "write to ZooKeeper, too. `kraft`: restart brokers without ZooKeeper. `final`: restart the "
+        "controllers without it. There is no way back",
+    )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RollingChange:
-    """A fault that changes the release of its target servers one by one.
+    """A fault that changes its target servers one by one, from their stop to their return."""
+
+    name: str
+    summary: str
+    parameters: type[Rolled]
+    aim: ClassVar[Aim] = Aim.SERVERS
+    needs: ClassVar[frozenset[Capability]] = frozenset({Capability.SIGNALS})
+    destroys: ClassVar[None] = None
+
+    def healed(self, injection: Injection) -> Sequence[Look]:
+        members = injection.cluster.members
+        done, _ = struck(injection, Roll)
+        brokers = targeted(injection, members.brokers)
+        return [
+            proofs.running(injection, injection.target.servers),
+            proofs.serving(injection, targeted(injection, members.zookeepers)),
+            proofs.registered(injection, brokers, renewed=[one for one in brokers if one in done]),
+        ]
+
+    def hold_ms_min(self, timings: Timings) -> int:  # noqa: ARG002
+        return 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReleaseRoll(RollingChange):
+    """The change of servers to another release.
 
     It is proven by the version that each server writes into its log when it starts, and an upgrade
     that it finalizes by the level that each broker reports.
@@ -320,13 +429,7 @@ class RollingChange:
         stage: The stage that the servers have afterwards.
     """
 
-    name: str
-    summary: str
     stage: Stage
-    parameters: type[Rolled]
-    aim: ClassVar[Aim] = Aim.SERVERS
-    needs: ClassVar[frozenset[Capability]] = frozenset({Capability.SIGNALS})
-    destroys: ClassVar[None] = None
 
     def plan(
         self,
@@ -357,22 +460,53 @@ class RollingChange:
         finalizes = any(map(_finalizes, injection.plan.effects))
         return [
             *([_final(injection)] if finalizes else []),
-            _changed(injection),
+            _changed(injection, "version in its log"),
             *self.healed(injection),
         ]
 
-    def healed(self, injection: Injection) -> Sequence[Look]:
-        members = injection.cluster.members
-        done, _ = struck(injection, Roll)
-        brokers = targeted(injection, members.brokers)
-        return [
-            proofs.running(injection, injection.target.servers),
-            proofs.serving(injection, targeted(injection, members.zookeepers)),
-            proofs.registered(injection, brokers, renewed=[one for one in brokers if one in done]),
-        ]
 
-    def hold_ms_min(self, timings: Timings) -> int:  # noqa: ARG002
-        return 0
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MigrationRoll(RollingChange):
+    """A step of the migration from ZooKeeper to KRaft (KIP-866), server by server.
+
+    It is proven by the mode that each server writes into its log when it starts, and by what the
+    cluster itself says: the state of the migration in the metadata log, the controller's znode in
+    ZooKeeper, and the registrations of brokers.
+    """
+
+    def plan(
+        self,
+        members: Members,
+        target: Target,
+        parameters: Parameters,
+        rng: random.Random,  # noqa: ARG002
+    ) -> Plan:
+        assert isinstance(parameters, Migrated)
+        final = parameters.to == "final"
+        fit, kind, right = (
+            (members.quorum, "controllers", "quorum")
+            if final
+            else (members.brokers, "brokers", "all")
+        )
+        if others := [name for name in target.servers if name not in fit]:
+            raise Unplannable(
+                f"{self.name} to {parameters.to} restarts {kind}, not {', '.join(others)}: aim at "
+                f"{kind}, such as `{right}`"
+            )
+        chosen = [name for name in fit if name in target.servers]
+        if parameters.to == "migration-mode":
+            rolls = _rolls(chosen, Stage.MIGRATING, parameters)
+            return Plan(effects=(*rolls, TakeOver(parameters.within_ms)))
+        return Plan(effects=tuple(_rolls(chosen, Stage.KRAFT, parameters)))
+
+    def bitten(self, injection: Injection) -> Sequence[Look]:
+        stages = {one.stage for one in proofs.intended(injection, Roll)}
+        brokers = targeted(injection, injection.cluster.members.brokers)
+        if Stage.MIGRATING in stages:
+            reached = _dual_write(injection)
+        else:
+            reached = _in_kraft_mode(injection, brokers) if brokers else _finalized(injection)
+        return [_changed(injection, "mode in its log"), reached, *self.healed(injection)]
 
 
 def roll_expected_ms(parameters: Rolled, servers: int) -> int:
@@ -383,7 +517,8 @@ def roll_expected_ms(parameters: Rolled, servers: int) -> int:
 def roll_limit_ms(parameters: Rolled, servers: int) -> int:
     """Return how long a roll of so many servers may take at most, in milliseconds."""
     rolls = 2 if isinstance(parameters, Upgraded) and parameters.finalize else 1
-    return rolls * servers * (parameters.pause_ms + 3 * parameters.within_ms)
+    waits_ms = parameters.within_ms if isinstance(parameters, Migrated) else 0
+    return rolls * servers * (parameters.pause_ms + 3 * parameters.within_ms) + waits_ms
 
 
 def _rolls(servers: Sequence[str], stage: Stage, parameters: Rolled) -> Sequence[Roll]:
@@ -401,8 +536,8 @@ def _finalizes(effect: Effect) -> bool:
     )
 
 
-def _changed(injection: Injection) -> Look:
-    """Return a look at the version that each server has logged since its change."""
+def _changed(injection: Injection, claim: str) -> Look:
+    """Return a look at the version, or mode, that each server has logged since its change."""
     change = change_of(injection.cluster)
     stages = {one.server: one.stage for one in proofs.intended(injection, Roll)}
 
@@ -413,7 +548,7 @@ def _changed(injection: Injection) -> Look:
 
     def look() -> Observation:
         done, _ = struck(injection, Roll)
-        return observe("version in its log", tuple(stages), seen, unless(done, "had it already"))
+        return observe(claim, tuple(stages), seen, unless(done, "had it already"))
 
     return look
 
@@ -433,16 +568,87 @@ def _final(injection: Injection) -> Look:
     return look
 
 
-UPGRADE = RollingChange(
+_CLUSTER = ("cluster",)
+
+
+def _dual_write(injection: Injection) -> Look:
+    """Return a look at whether the controllers have taken over, and write to ZooKeeper, too.
+
+    It shows nothing while a broker is not in migration mode.
+    """
+    cluster = injection.cluster
+    brokers = (*cluster.members.brokers, *cluster.members.added)
+    why_not = _waits(migration_of(cluster), brokers, Stage.BEFORE)
+    return lambda: observe("dual-write", _CLUSTER, lambda _: taken_over(cluster), why_not)
+
+
+def _in_kraft_mode(injection: Injection, brokers: Sequence[str]) -> Look:
+    """Return a look at whether brokers have registered as brokers of KRaft."""
+    migration = migration_of(injection.cluster)
+
+    def seen(broker: str) -> Seen:
+        try:
+            registered = migration.in_kraft_mode()
+        except ViewUnavailable as silence:
+            return False, str(silence)
+        there = injection.cluster.server(broker).id in registered
+        return there, "KRaft" if there else "ZooKeeper"
+
+    return lambda: observe(
+        "registered as a broker of",
+        brokers,
+        seen,
+        lambda broker: proofs.of_process(injection, broker),
+    )
+
+
+def _finalized(injection: Injection) -> Look:
+    """Return a look at whether the controllers have left ZooKeeper.
+
+    It shows nothing while a controller is in migration mode.
+    """
+    migration = migration_of(injection.cluster)
+
+    def seen(_cluster: str) -> Seen:
+        try:
+            state = migration.state()
+        except ViewUnavailable as silence:
+            return False, str(silence)
+        return state is MigrationState.POST_MIGRATION, state
+
+    quorum = injection.cluster.members.quorum
+    return lambda: observe("migration", _CLUSTER, seen, _waits(migration, quorum, Stage.MIGRATING))
+
+
+def _waits(
+    migration: Migration, servers: Sequence[str], stage: Stage
+) -> Callable[[str], str | None]:
+    """Return a function that says which servers the migration waits for: those that still are in
+    this stage."""
+
+    def why_not(_cluster: str) -> str | None:
+        left = [name for name in servers if migration.stage(name) is stage]
+        return f"it waits for {_few(left)}" if left else None
+
+    return why_not
+
+
+UPGRADE = ReleaseRoll(
     name="upgrade",
     summary="change servers to the newer release; one by one, controllers first, and they keep it",
     stage=Stage.AFTER,
     parameters=Upgraded,
 )
-DOWNGRADE = RollingChange(
+DOWNGRADE = ReleaseRoll(
     name="downgrade",
     summary="change servers back to the older release; one by one, brokers first, and they keep it",
     stage=Stage.BEFORE,
     parameters=Rolled,
 )
-ROLLS: Sequence[RollingChange] = (UPGRADE, DOWNGRADE)
+MIGRATE = MigrationRoll(
+    name="migrate",
+    summary="migrate servers from ZooKeeper to KRaft; one by one, a step at a time, and they keep "
+    "it",
+    parameters=Migrated,
+)
+ROLLS: Sequence[ReleaseRoll | MigrationRoll] = (UPGRADE, DOWNGRADE, MIGRATE)

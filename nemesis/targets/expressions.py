@@ -192,7 +192,9 @@ def _role_problems(
         everybody = (*members.servers, *members.clients)
         if _NUMBERED.fullmatch(role.name) and role.name not in everybody:
             yield f"there is no {role.name}; {there_are(role.name, everybody)}"
-        elif members.kraft and role.name in _INSTEAD:
+        elif members.migrates and role.name == ZK_LEADER:
+            yield f"in a migration name a server, such as zookeeper-1; {QUORUM_LEADER} is KRaft's"
+        elif members.kraft and role.name in _INSTEAD and not members.migrates:
             yield f"with KRaft there is no ZooKeeper; {_INSTEAD[role.name]} are its controllers"
         elif not _fits(role, aim, members):
             yield f"the fault targets {aim}, and {role.name} is not one"

@@ -408,8 +408,8 @@ _OF_CLUSTER: Mapping[str, Callable[[_ClusterState], Sequence[str]]] = {
     "controller": _ClusterState.controller,
     "most-leaders": _ClusterState.most_leaders,
     "all": lambda moment: moment.members.brokers,
-    "zookeeper": lambda moment: moment.members.zookeepers,
-    QUORUM: lambda moment: moment.members.zookeepers,
+    "zookeeper": lambda moment: next(iter(moment.members.ensembles), ()),
+    QUORUM: lambda moment: moment.members.quorum,
     QUORUM_LEADER: lambda moment: [moment.zookeeper_leader] if moment.zookeeper_leader else [],
     ZK_LEADER: lambda moment: [moment.zookeeper_leader] if moment.zookeeper_leader else [],
     "clients": lambda moment: moment.members.clients,
@@ -538,7 +538,8 @@ class _Bound:
         if role.name in ("all", "topic"):
             return self.all.capped(Count(self.all.brokers))
         if role.name in ("zookeeper", QUORUM):
-            return Count(0, self.all.zookeepers)
+            ensembles = self.members.ensembles[:: -1 if role.name == QUORUM else 1]
+            return Count(0, len(ensembles[0]) if ensembles else 0)
         if self._keeps_metadata(role.name):
             return Count(0, 1)
         if role.name == "clients" or role.name.startswith("client-"):

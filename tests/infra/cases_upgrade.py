@@ -1,18 +1,21 @@
-"""Run inside by test_kafka_upgrade.py: a cluster of Apache Kafka that changes its release."""
+"""Run inside by test_kafka_upgrade.py: a cluster of Apache Kafka that changes its release, or
+migrates to KRaft."""
 
 import os
+import time
 from pathlib import Path
 
 import pytest
 
 from ackproof.infra.api.capabilities import Stage
+from ackproof.infra.api.metadata import CONTROLLER_IDS, ChangeKind, ClusterChange
 from ackproof.infra.backends.local.backend import LocalBackend
 from ackproof.nemesis.effects import EffectNotBegun
 from tests.support.faults.injection import Striker, nothing_is_lost, striker, with_records
 
 SYSTEM = os.environ["TESTED_SYSTEM"]
 QUORUM = os.environ["TESTED_METADATA_QUORUM"]
-KEEPERS = {"combined-kraft": 3, "isolated-kraft": 1, "zookeeper": 1}
+KEEPERS = {"combined-kraft": 3, "isolated-kraft": 1, "zookeeper": 1, "zookeeper-to-kraft": 1}
 SERVERS = "all" if QUORUM == "zookeeper" else "all + quorum"
 PROPERTIES = {"zookeeper.session.timeout.ms": "6000", "replica.lag.time.max.ms": "8000"}
 
@@ -40,6 +43,71 @@ def it_is_upgraded_taken_back_and_finalized(scratch: Path) -> None:
             nothing_is_lost(cluster, known)
     finally:
         backend.close()
+
+
+def it_migrates_to_kraft_under_observation(scratch: Path) -> None:
+    """Check that the cluster proves each step, that records survive, and that the observation goes
+    on in the metadata log, with the same leader epochs and without absent brokers."""
+    backend = LocalBackend(scratch / "nodes")
+    seen: list[ClusterChange] = []
+    try:
+        with striker(
+            backend,
+            scratch,
+            zookeepers=1,
+            properties=PROPERTIES,
+            system_name=SYSTEM,
+            metadata_quorum=QUORUM,
+        ) as cluster:
+            known = with_records(cluster)
+            observer = cluster.system.observer(seen.append, time.time_ns)
+            observer.start()
+            _not_before_its_time(cluster, "all", "kraft")
+            _roll(cluster, "migrate", "broker-1", Stage.MIGRATING)
+            _roll(cluster, "migrate", "all", Stage.MIGRATING)
+            _roll(cluster, "migrate", "broker-1", Stage.KRAFT, to="kraft")
+            cluster.through("kill", "controller")
+            _not_before_its_time(cluster, "quorum", "final")
+            _roll(cluster, "migrate", "all", Stage.KRAFT, to="kraft")
+            # Not before: a write of 3.9.1 that the pause interrupts is the controller's last one to
+            # ZooKeeper, and brokers that still need it hear of no more leaders.
+            cluster.through("pause", "zookeeper")
+            nothing_is_lost(cluster, known)
+            _roll(cluster, "migrate", "quorum", Stage.KRAFT, to="final")
+            cluster.through("kill", "leader(any, any)")
+            nothing_is_lost(cluster, known)
+            observer.close()
+    finally:
+        backend.close()
+    _is_continuous(seen)
+
+
+def _not_before_its_time(cluster: Striker, target: str, to: str) -> None:
+    entry = cluster.aim("migrate", target, 0, to=to)
+    with pytest.raises(EffectNotBegun, match=r"cannot leave ZooKeeper|cannot be final"):
+        cluster.executor.inject(entry)
+    cluster.mend(entry)
+
+
+def _is_continuous(seen: list[ClusterChange]) -> None:
+    """Check that the change from ZooKeeper to the metadata log is within a gap, and that no leader
+    epoch and no version of a partition goes back."""
+    blind, taken_over = False, []
+    known: dict[tuple[str | None, int | None], tuple[int, int]] = {}
+    for one in sorted(seen, key=lambda change: change.time_ns):
+        if one.kind in (ChangeKind.ZOOKEEPER_LOST, ChangeKind.ZOOKEEPER_BACK):
+            blind = one.kind is ChangeKind.ZOOKEEPER_LOST
+        elif one.kind is ChangeKind.CONTROLLER and (one.broker or 0) > CONTROLLER_IDS:
+            taken_over.append(blind)
+        elif one.kind is ChangeKind.PARTITION and one.version is not None:
+            assert one.leader_epoch is not None
+            now, key = (one.leader_epoch, one.version), (one.topic, one.partition)
+            before = known.get(key, (-1, -1))
+            assert now[0] >= before[0], one
+            assert now[1] >= before[1], one
+            known[key] = now
+    assert any(taken_over[:2]), "ZooKeeper names the controller first, or the metadata log does"
+    assert known
 
 
 def _roll(cluster: Striker, fault: str, target: str, stage: Stage, **own: object) -> None:

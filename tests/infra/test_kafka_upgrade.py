@@ -10,6 +10,11 @@ from ackproof.infra.systems import prepare
 pytestmark = [pytest.mark.kafka, pytest.mark.integration]
 
 
+@pytest.mark.parametrize("inside", ["ourselves"], indirect=True)
+def test_cluster_migrates_to_kraft_under_observation(inside) -> None:
+    _check(inside, "kafka:3.9.1", "zookeeper-to-kraft", "it_migrates_to_kraft_under_observation")
+
+
 @pytest.mark.parametrize(
     ("system", "quorum"),
     [
@@ -19,9 +24,13 @@ pytestmark = [pytest.mark.kafka, pytest.mark.integration]
 )
 @pytest.mark.parametrize("inside", ["ourselves"], indirect=True)
 def test_cluster_is_upgraded_taken_back_and_finalized(inside, system: str, quorum: str) -> None:
+    _check(inside, system, quorum, "it_is_upgraded_taken_back_and_finalized")
+
+
+def _check(inside, system: str, quorum: str, case: str) -> None:
     prepare(system, sys.stdout.write)
     inside.environ["TESTED_METADATA_QUORUM"] = quorum
     # Inside there is another home, and no network.
     inside.environ.setdefault("XDG_CACHE_HOME", str(Path.home() / ".cache"))
     inside.environ["TESTED_SYSTEM"] = system
-    inside.check("cases_upgrade.py", "it_is_upgraded_taken_back_and_finalized")
+    inside.check("cases_upgrade.py", case)

@@ -7,11 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ackproof.infra.api.capabilities import MigrationState
 from ackproof.infra.api.metadata import ChangeKind
 from ackproof.infra.systems.kafka.kraft.image import Image
 from ackproof.infra.systems.kafka.kraft.metadata import schemas_of
 from ackproof.infra.systems.kafka.kraft.properties import in_force, session_as_here
 from ackproof.infra.systems.kafka.kraft.records import (
+    AbortTransaction,
     BrokerRegistrationChange,
     Config,
     Partition,
@@ -23,6 +25,7 @@ from ackproof.infra.systems.kafka.kraft.records import (
     Topic,
     UnknownRecord,
     UnregisterBroker,
+    ZkMigrationState,
     parts,
 )
 from ackproof.infra.systems.kafka.kraft.system import let_go
@@ -90,6 +93,22 @@ RECORDS: list[Record] = [
     Config(resource_type=2, resource_name="orders", name="a", value=None),
     PartitionChange(partition_id=7, topic_id=ORDERS, leader=-1, isr=()),
 ]
+
+
+def test_migration_begins_again_when_its_transaction_was_aborted() -> None:
+    """The numbers of the states are those of ``ZkMigrationState`` in Apache Kafka 3.9."""
+    waits, begun, over = (ZkMigrationState(zk_migration_state=number) for number in (2, 1, 3))
+    abort = AbortTransaction()
+    on_zookeeper = RegisterBroker(broker_id=1, broker_epoch=3, is_migrating_zk_broker=True)
+    copied = image(waits, on_zookeeper, registered(2, 4), *MADE)
+    assert (copied.migration, copied.in_kraft_mode) == (MigrationState.PRE_MIGRATION, {2})
+    assert copied.view(101, 1).partitions
+    aborted = image(waits, on_zookeeper, *MADE, abort)
+    assert (aborted.view(101, 1).partitions, aborted.in_kraft_mode) == ({}, set())
+    kept = image(waits, *MADE, begun, abort)
+    assert (kept.migration, len(kept.view(101, 1).partitions)) == (MigrationState.MIGRATION, 1)
+    assert image(begun, over).migration is MigrationState.POST_MIGRATION
+    assert image(*MADE, abort).view(101, 1).partitions, "in no migration topics are whole"
 
 
 @pytest.mark.parametrize("release", ["3.3.2", "3.9.1", "4.1.1"])

@@ -1,14 +1,22 @@
 """Reports of an observer of the metadata log about times without an answer."""
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 
-from ackproof.infra.api.interface import ViewUnavailable
+from ackproof.infra.api.capabilities import MigrationState
+from ackproof.infra.api.interface import ClusterView, PartitionView, ViewUnavailable
 from ackproof.infra.api.metadata import ChangeKind, ClusterChange
 from ackproof.infra.systems.kafka.kraft.image import Image
 from ackproof.infra.systems.kafka.kraft.log import ReadingOrigin, log_observer
+from ackproof.infra.systems.kafka.kraft.records import (
+    Partition,
+    PartitionChange,
+    RegisterBroker,
+    Topic,
+)
+from ackproof.infra.systems.kafka.migration import MigrationObserver
 from tests.support.processes.deadlines import PATIENCE_S
 
 SECOND = 1_000_000_000
@@ -76,6 +84,81 @@ def test_a_second_hole_begins_behind_the_first() -> None:
     would be within the first, and end with it."""
     found = told((0.1, True), (0.9, True), (0.9, True), (0.1, True))
     assert [kind for kind, _ in found] == [LOST, BACK] * 3
+
+
+class MigratingLog(Log):
+    """A metadata log that waits for brokers, and takes over with its third answer. Its brokers have
+    epochs 5 and 6, and the first change by its controller is an election, in the same answer."""
+
+    def read(self, _timeout_s: float, on_part: Callable[[Image, ReadingOrigin], None]) -> None:
+        last = len(self._answers) == 1
+
+        def with_state(_image: Image, moment: ReadingOrigin) -> None:
+            if not last:
+                on_part(Image(migration=MigrationState.PRE_MIGRATION), moment)
+                return
+            image = Image(migration=MigrationState.MIGRATION)
+            copied = Partition(
+                partition_id=0, topic_id=None, replicas=(1, 2), isr=(1, 2), leader=1,
+                leader_epoch=7, partition_epoch=9,
+            )  # fmt: skip
+            brokers = [
+                RegisterBroker(broker_id=n, broker_epoch=n + 4, fenced=False) for n in (1, 2)
+            ]
+            records = (Topic(name="orders", topic_id=None), copied, *brokers)
+            image.apply(records, epoch=1)
+            on_part(image, moment)
+            elected = PartitionChange(partition_id=0, topic_id=None, leader=2)
+            image.apply((elected,), epoch=1)
+            on_part(image, moment)
+
+        super().read(_timeout_s, with_state)
+
+
+def test_metadata_log_continues_the_observation_of_zookeeper_with_a_gap_and_no_absence() -> None:
+    """The states, epochs and versions are those of one partition; brokers never were away."""
+    log, seen = MigratingLog([(0.1, True)] * 3), list[ClusterChange]()
+    one = PartitionView(
+        topic="orders", partition=0, leader=1, isr=(1, 2), replicas=(1, 2), leader_epoch=7,
+        controller_epoch=3, version=9,
+    )  # fmt: skip
+    view = ClusterView(
+        brokers={1: 111, 2: 222}, controller=1, controller_epoch=3, partitions={("orders", 0): one}
+    )
+    observer = MigrationObserver(lambda: view, log, lambda: True, seen.append, log.clock)  # type: ignore[arg-type]
+    observer.start()
+    assert log.over.wait(PATIENCE_S)
+    observer.close()
+    kinds = [change.kind for change in seen]
+    partition, controller = ChangeKind.PARTITION, ChangeKind.CONTROLLER
+    by_zookeeper = [ChangeKind.BROKER_UP, ChangeKind.BROKER_UP, controller, partition]
+    assert kinds == [*by_zookeeper, LOST, controller, partition, partition, BACK]
+    epochs = [(change.leader_epoch, change.version) for change in seen if change.kind is partition]
+    assert epochs == [(7, 9), (7, 9), (8, 10)]
+    assert [change.broker for change in seen if change.kind is controller] == [1, 101]
+    # From the last reading of ZooKeeper that was sure to be its truth.
+    assert [change.time_ns / SECOND - 100 for change in seen if change.kind in (LOST, BACK)] == [
+        pytest.approx(0.1),
+        pytest.approx(0.3),
+    ]
+
+
+def test_silent_controllers_are_a_gap_as_soon_as_they_may_decide() -> None:
+    view = ClusterView(brokers={}, controller=None, controller_epoch=0, partitions={})
+    for may_have_begun, kinds in ((False, []), (True, [LOST])):
+        log, seen = MigratingLog([(0.1, False)]), list[ClusterChange]()
+        looks = iter((False, may_have_begun))
+
+        def asked(log: Log = log, looks: Iterator[bool] = looks) -> bool:
+            if (now := next(looks, None)) is None:
+                log.over.set()
+            return bool(now)
+
+        observer = MigrationObserver(lambda: view, log, asked, seen.append, log.clock)  # type: ignore[arg-type]
+        observer.start()
+        assert log.over.wait(PATIENCE_S)
+        observer.close()
+        assert [change.kind for change in seen if change.kind in (LOST, BACK)][:1] == kinds
 
 
 def test_exception_in_on_change_ends_the_observer() -> None:

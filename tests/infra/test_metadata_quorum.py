@@ -8,7 +8,8 @@ from ackproof.infra.systems import known, quorum_of
 from ackproof.infra.systems.kafka import releases
 from ackproof.infra.systems.product import MetadataQuorum
 
-ZOOKEEPER, ISOLATED, COMBINED, DYNAMIC = MetadataQuorum
+ZOOKEEPER, ISOLATED, COMBINED, DYNAMIC, MIGRATION = MetadataQuorum
+_REFUSED = r"keeps its metadata|supports only|does not migrate from ZooKeeper to KRaft"
 WITH_BOTH = ("kafka:3.3.2", "kafka:3.9.1")
 
 
@@ -25,7 +26,7 @@ def unpacked(directory: Path, version: str) -> str:
         ("kafka:0.10.2.2", ZOOKEEPER, ()),
         ("kafka:2.0.1", ZOOKEEPER, ()),
         ("kafka:3.3.2", ZOOKEEPER, (ISOLATED, COMBINED)),
-        ("kafka:3.9.1", ZOOKEEPER, (ISOLATED, COMBINED, DYNAMIC)),
+        ("kafka:3.9.1", ZOOKEEPER, (ISOLATED, COMBINED, DYNAMIC, MIGRATION)),
         ("kafka:4.1.1", ISOLATED, (COMBINED, DYNAMIC)),
     ],
 )
@@ -37,7 +38,7 @@ def test_by_default_and_asked_for(
         if quorum in (by_default, *others):
             assert quorum_of(system, quorum.value) is quorum
         else:
-            with pytest.raises(ValueError, match=f"{system} (keeps its metadata|supports only)"):
+            with pytest.raises(ValueError, match=f"{system} ({_REFUSED})"):
                 quorum_of(system, quorum.value)
 
 
@@ -46,7 +47,9 @@ def test_by_default_and_asked_for(
     [
         ("3.2.3", [ZOOKEEPER]),
         ("3.3.0", [ZOOKEEPER, ISOLATED, COMBINED]),
-        ("3.10.0", [ZOOKEEPER, ISOLATED, COMBINED, DYNAMIC]),
+        ("3.5.2", [ZOOKEEPER, ISOLATED, COMBINED]),
+        ("3.6.0", [ZOOKEEPER, ISOLATED, COMBINED, MIGRATION]),
+        ("3.10.0", [ZOOKEEPER, ISOLATED, COMBINED, DYNAMIC, MIGRATION]),
         ("4.0.0", [ISOLATED, COMBINED, DYNAMIC]),
     ],
 )
@@ -56,7 +59,7 @@ def test_of_an_unpacked_release(
     system = unpacked(tmp_path, version)
     assert quorum_of(system) is quorums[0]
     for quorum in set(MetadataQuorum) - set(quorums):
-        with pytest.raises(ValueError, match=r"keeps its metadata|supports only"):
+        with pytest.raises(ValueError, match=_REFUSED):
             quorum_of(system, quorum)
 
 
@@ -64,6 +67,8 @@ def test_of_an_unpacked_release(
     ("system", "asked", "says"),
     [
         ("bundled", "combined-kraft", "in ZooKeeper; Apache Kafka supports KRaft from 3.3 on"),
+        ("bundled", "zookeeper-to-kraft", "one release of Apache Kafka from 3.6 to 3.9 does"),
+        ("kafka:3.9.1..kafka:4.1.1", "zookeeper-to-kraft", "does not migrate from ZooKeeper"),
         ("kafka:4.1.1", "zookeeper", "with KRaft; Apache Kafka supports ZooKeeper before 4.0"),
         ("kafka:3.9.1", "kraft", "'kraft' is not one of zookeeper, isolated-kraft, combined-kraft"),
         ("external", "zookeeper", "is for systems that Ackproof deploys"),
@@ -85,6 +90,7 @@ def test_quorum_of_an_external_cluster_is_unknown() -> None:
         (ZOOKEEPER, ("zookeeper-1", "zookeeper-2")),
         (ISOLATED, ("controller-1", "controller-2")),
         (COMBINED, ("broker-1", "broker-2")),
+        (MIGRATION, ("zookeeper-1", "zookeeper-2", "controller-1", "controller-2")),
     ],
 )
 def test_names_of_the_servers_of_a_quorum(quorum: MetadataQuorum, names: tuple[str, ...]) -> None:

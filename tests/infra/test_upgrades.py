@@ -6,10 +6,12 @@ from typing import Any
 
 import pytest
 
-from ackproof.infra.api.capabilities import Stage, UpgradeRefused
+from ackproof.infra.api.capabilities import MigrationState, Stage, UpgradeRefused
 from ackproof.infra.api.interface import Command
 from ackproof.infra.systems import as_name, parse, pinned
+from ackproof.infra.systems.kafka.kraft.image import Image
 from ackproof.infra.systems.kafka.kraft.metadata import schemas_of
+from ackproof.infra.systems.kafka.migration import KRaftMigration
 from ackproof.infra.systems.kafka.product import KafkaUpgrade
 from ackproof.infra.systems.kafka.releases import Release, apache_version
 from ackproof.infra.systems.kafka.upgrades import ProtocolChange, protocol_of
@@ -87,10 +89,12 @@ def test_broker_on_zookeeper_is_final_without_the_former_protocol() -> None:
     upgrade = change(server)
     upgrade.install("broker-1", Stage.AFTER)
     server.starts("3.9.2", "2.8-IV1")
-    assert not upgrade.finalized
+    assert upgrade.obstacle("broker-1", Stage.BEFORE) is None
     assert upgrade.finality("broker-1") == (False, "inter.broker.protocol.version 2.8-IV1")
     upgrade.install("broker-1", Stage.FINAL)
-    assert upgrade.finalized, "from the moment at which it may be"
+    why = upgrade.obstacle("broker-1", Stage.BEFORE)
+    assert why is not None, "from the moment at which it may be"
+    assert "Kafka does not go back" in why
     assert upgrade.finality("broker-1") == (False, "inter.broker.protocol.version unknown")
     server.starts("3.9.2", "3.9-IV0")
     assert upgrade.finality("broker-1") == (True, "inter.broker.protocol.version 3.9-IV0")
@@ -106,6 +110,81 @@ def test_broker_that_joins_has_the_release_of_the_first() -> None:
     assert upgrade.first_stage("broker-4") is Stage.AFTER
     assert upgrade.stage("broker-4") is Stage.AFTER
     assert upgrade.stage("broker-2") is Stage.BEFORE, "it was there before"
+
+
+@pytest.mark.parametrize(
+    ("roles", "enabled", "mode"),
+    [
+        ("", "false", "ZooKeeper"),
+        ("", "true", "migration mode"),
+        ("broker", "false", "KRaft"),
+    ],
+)
+def test_server_reports_its_mode_by_the_configuration_that_it_logged(
+    roles: str, enabled: str, mode: str
+) -> None:
+    server = LoggingServer(written=b"")
+    migration = _migration({server.name: server}, MigrationState.NONE)
+    assert migration.reported(server.name) is None
+    server.written = (
+        f"INFO KafkaConfig: KafkaConfig values: \n\tprocess.roles = [{roles}]\n"
+        f"\tzookeeper.metadata.migration.enable = {enabled}\n"
+    ).encode()
+    assert migration.reported(server.name) == mode
+
+
+def test_controller_reports_its_mode_by_its_session_with_zookeeper() -> None:
+    started = b"INFO KafkaRaftServer: [KafkaRaftServer nodeId=101] Kafka Server started\n"
+    session = b"INFO ZooKeeperClient: [ZooKeeperClient KRaft Migration] Initializing a new session"
+    server = LoggingServer("controller-1", written=b"Starting controller\n")
+    migration = _migration({server.name: server}, MigrationState.PRE_MIGRATION)
+    assert migration.reported(server.name) is None
+    server.written = session + b"\n" + started
+    assert migration.reported(server.name) == "migration mode"
+    migration.install(server.name, Stage.KRAFT)
+    assert migration.reported(server.name) is None
+    server.written += started
+    assert migration.reported(server.name) == "KRaft"
+
+
+def test_servers_leave_zookeeper_only_when_the_cluster_is_ready() -> None:
+    names = ("broker-1", "broker-2", "controller-1")
+    servers = {name: LoggingServer(name, written=b"") for name in names}
+    image = Image(migration=MigrationState.PRE_MIGRATION)
+    migration = _migration(servers, image)
+    stages = [migration.first_stage(name) for name in names]
+    assert stages == [Stage.BEFORE, Stage.BEFORE, Stage.MIGRATING]
+    migration.install("broker-1", Stage.MIGRATING)
+    assert not migration.may_have_begun, "broker-2 knows no controller of KRaft"
+    why = migration.obstacle("broker-1", Stage.KRAFT)
+    assert (
+        why
+        == "broker-1 cannot leave ZooKeeper: the migration is in PRE_MIGRATION, not in MIGRATION"
+    )
+    migration.install("broker-2", Stage.MIGRATING)
+    assert migration.may_have_begun
+    image.migration = MigrationState.MIGRATION
+    assert migration.obstacle("broker-1", Stage.KRAFT) is None
+    migration.install("broker-1", Stage.KRAFT)
+    why = migration.obstacle("controller-1", Stage.KRAFT)
+    assert why == "the migration cannot be final: broker-2 still needs ZooKeeper"
+    migration.install("broker-2", Stage.KRAFT)
+    assert migration.obstacle("controller-1", Stage.KRAFT) is None
+    assert migration.obstacle("broker-1", Stage.AFTER) is not None
+
+
+def _migration(servers: Mapping[str, Any], image: Image | MigrationState) -> KRaftMigration:
+    """Return a migration of servers, whose metadata log has this image, or this state."""
+    found = Image(migration=image) if isinstance(image, MigrationState) else image
+    controllers = [name for name in servers if name.startswith("controller-")]
+
+    def command(server: LoggingServer, _stage: Stage) -> Command:
+        return Command(name=server.name, argv=())
+
+    origin: Any = None
+    return KRaftMigration(
+        controllers, lambda: servers, command, lambda use: use(found, origin), lambda: 101
+    )  # type: ignore[arg-type]
 
 
 def test_protocol_is_named_after_the_release() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ackproof.infra.api.capabilities import Stage
+from ackproof.infra.api.capabilities import MigrationState, Stage
 from ackproof.infra.api.interface import ProcessState
 from ackproof.nemesis import FAULTS
 from ackproof.nemesis.effects import EffectNotBegun
@@ -15,6 +15,7 @@ from ackproof.nemesis.interface import Members, Target, Unplannable
 from ackproof.nemesis.process.rolling import Finalize, Roll, Rolled, Upgraded, roll_limit_ms
 from ackproof.testing.faults import Nemesis
 from ackproof.testing.memory.cluster import Memory, memory_cluster
+from ackproof.testing.memory.servers import memory_server
 
 OLD, NEW = "3.9.2", "4.4.0"
 SOON = {"within_ms": 50}
@@ -59,7 +60,11 @@ class MemoryUpgrade:
         return OLD if server == self.keeps else self.versions[self.stage(server)]
 
     def was(self, server: str) -> str | None:
-        return OLD if self.stage(server) is Stage.AFTER else NEW
+        return OLD if self.stage(server) is not Stage.BEFORE else NEW
+
+    def obstacle(self, server: str, stage: Stage) -> str | None:
+        back = stage is Stage.BEFORE and self.stage(server) is not stage
+        return "Kafka does not go back from there" if back and self.finalized else None
 
     def finalize(self, timeout_s: float) -> None:
         assert timeout_s > 0
@@ -250,6 +255,104 @@ class TestFinalization:
         assert zookeeper.upgrade.installed == [*brokers, *brokers]
         assert set(zookeeper.upgrade.stages.values()) == {Stage.FINAL}
         assert zookeeper.nemesis.bitten(entry).proven
+
+
+@dataclass
+class MemoryMigration(MemoryUpgrade):
+    """The migration of a cluster in memory, whose controllers do what Kafka's do."""
+
+    versions: Mapping[Stage, str] = field(
+        default_factory=lambda: {
+            Stage.BEFORE: "ZooKeeper",
+            Stage.MIGRATING: "migration mode",
+            Stage.KRAFT: "KRaft",
+        }
+    )
+    stuck: bool = False
+    """Whether the controllers do not take over."""
+
+    def _stages_of(self, names: tuple[str, ...]) -> set[Stage]:
+        return {self.stage(name) for name in names}
+
+    def stage(self, server: str) -> Stage:
+        first = Stage.MIGRATING if server.startswith("controller-") else Stage.BEFORE
+        return self.stages.get(server, first)
+
+    @property
+    def may_have_begun(self) -> bool:
+        return Stage.BEFORE not in self._stages_of(self.memory.cluster.members.brokers)
+
+    def state(self) -> MigrationState:
+        if self.stuck or not self.may_have_begun:
+            return MigrationState.PRE_MIGRATION
+        if Stage.MIGRATING in self._stages_of(self.memory.cluster.members.quorum):
+            return MigrationState.MIGRATION
+        return MigrationState.POST_MIGRATION
+
+    def controller_in_zookeeper(self) -> int | None:
+        return 1 if self.state() is MigrationState.PRE_MIGRATION else 101
+
+    def in_kraft_mode(self) -> frozenset[int]:
+        members = self.memory.cluster.members
+        return frozenset(
+            number for number, name in members.by_id.items() if self.stage(name) is Stage.KRAFT
+        )
+
+
+class TestMigration:
+    """The migration from ZooKeeper to KRaft."""
+
+    @pytest.fixture
+    def migrating(self, tmp_path: Path) -> World:
+        memory = memory_cluster(zookeepers=1)
+        controller = memory_server("controller", 1, 9093)
+        memory.system.zookeepers = [*memory.system.zookeepers, controller]
+        memory.backend.servers[controller.name] = controller
+        memory.system.ensemble.servers = memory.system.zookeepers
+        memory.system.upgrade = MemoryMigration(memory)
+        return World(Nemesis(memory, tmp_path / "ledger.jsonl"), memory.system.upgrade)
+
+    def test_each_step_is_proven_by_the_cluster_itself(self, migrating: World) -> None:
+        steps = [
+            ("broker-1", "migration-mode", "dual-write", None),
+            (
+                "all",
+                "migration-mode",
+                "dual-write",
+                "MIGRATION, and /controller names controller-1",
+            ),
+            ("all", "kraft", "registered as a broker of", "KRaft"),
+            ("quorum", "final", "migration", "POST_MIGRATION"),
+        ]
+        for target, to, claim, seen in steps:
+            entry = migrating.nemesis.strike("migrate", target, hold_ms=0, to=to)
+            proof = migrating.nemesis.bitten(entry)
+            assert proof.proven, (to, proof.observations)
+            found = proof.observations.get(claim)
+            assert (set(found.values()) if isinstance(found, dict) else None) == (seen and {seen})
+            migrating.nemesis.executor.heal(entry)
+            assert migrating.nemesis.healed(entry).proven
+        assert migrating.memory.disturbances == []
+        assert migrating.upgrade.down == [1] * 7
+
+    def test_controllers_that_do_not_take_over_are_no_proof(self, migrating: World) -> None:
+        assert isinstance(migrating.upgrade, MemoryMigration)
+        migrating.upgrade.stuck = True
+        entry = migrating.nemesis.aim("migrate", "all", hold_ms=0, **SOON)
+        with pytest.raises(
+            TimeoutError, match=r"within 0\.05 s, .* PRE_MIGRATION, and /controller"
+        ):
+            migrating.nemesis.executor.inject(entry)
+        proof = migrating.nemesis.bitten(entry)
+        assert not proof.proven
+        assert proof.observations["missing"] == {"dual-write": ["cluster"]}
+
+    def test_pause_of_zookeeper_shows_beside_controllers_that_lead(self, migrating: World) -> None:
+        entry = migrating.nemesis.strike("pause", "zookeeper")
+        assert entry.target.servers == ("zookeeper-1",)
+        proof = migrating.nemesis.bitten(entry)
+        assert proof.proven, proof.observations
+        assert proof.observations["leads no quorum"] == {"zookeeper-1": "does not serve"}
 
 
 def test_zookeeper_servers_are_no_target(zookeeper: World) -> None:

@@ -130,7 +130,7 @@ class ClusterSpec(Section):
         """Return those that have a disk of their own where a fault needs it: KRaft's controllers
         that are no brokers."""
         apart = self.quorum is not None and self.quorum.kraft and not self.quorum.combined
-        return self.keepers if apart else ()
+        return tuple(one for one in self.keepers if apart and not one.startswith("zookeeper-"))
 
     @property
     def broker_names(self) -> tuple[str, ...]:
@@ -169,8 +169,9 @@ class ClusterSweep(Section):
     metadata_quorum: MetadataQuorum | None = None
     """The metadata servers. `isolated-kraft`: separate controllers. `combined-kraft`: the first
     brokers are controllers. `dynamic-kraft`: separate controllers that `remove-voter` can change,
-    from Kafka 3.9 on. Default: `zookeeper`, from Kafka 4.0 on `isolated-kraft`. KRaft needs Kafka
-    3.3 ([kafka.md](kafka.md))."""
+    from Kafka 3.9 on. `zookeeper-to-kraft`: ZooKeeper and separate controllers, for `migrate`.
+    Default: `zookeeper`, from Kafka 4.0 on `isolated-kraft`. KRaft needs Kafka 3.3
+    ([kafka.md](kafka.md))."""
     security: SecuritySpec | None = None
     """Encryption and logins. Needs Apache Kafka with KRaft. Default: connections in the clear."""
     external: ExternalSpec | None = None
@@ -178,7 +179,8 @@ class ClusterSweep(Section):
     brokers: Annotated[tuple[_Brokers, ...], Field(min_length=1), Several, AsWritten] = (3,)
     """Brokers, named `broker-1`, `broker-2`, ..."""
     zookeepers: Annotated[tuple[_ZooKeepers, ...], Field(min_length=1), Several, AsWritten] = (1,)
-    """Metadata servers: `zookeeper-1`, ..., or with isolated KRaft `controller-1`, ..."""
+    """Metadata servers: `zookeeper-1`, ..., or with isolated KRaft `controller-1`, ..., or as many
+    of both."""
     racks: tuple[RackName, ...] = ()
     """Racks that brokers take in turn (`broker.rack`): of `[a, b, c]`, `broker-1` and `broker-4`
     take `a`."""

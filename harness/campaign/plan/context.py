@@ -14,11 +14,12 @@ from ackproof.history.manifest import PlannedShareGroup
 from ackproof.infra import systems
 from ackproof.infra.api.interface import Timings
 from ackproof.infra.systems.kafka.kraft.properties import (
+    OF_ZOOKEEPER,
     SESSION,
     SESSION_DEFAULT_MS,
     session_as_here,
 )
-from ackproof.infra.systems.product import is_external
+from ackproof.infra.systems.product import MetadataQuorum, is_external
 from ackproof.infra.systems.properties import timing_ms
 from ackproof.nemesis import FAULTS
 from ackproof.nemesis.interface import Members
@@ -62,8 +63,11 @@ class CampaignTimings:
         if is_external(self.cluster.system) and SESSION in self.cluster.properties:
             return int(self.cluster.properties[SESSION])
         if not self.cluster.kraft:
-            return self._milliseconds("zookeeper.session.timeout.ms")
-        return int(session_as_here(self._set).get(SESSION, SESSION_DEFAULT_MS))
+            return self._milliseconds(OF_ZOOKEEPER)
+        session = int(session_as_here(self._set).get(SESSION, SESSION_DEFAULT_MS))
+        if self.cluster.quorum is MetadataQuorum.MIGRATION:
+            return max(session, self._milliseconds(OF_ZOOKEEPER))
+        return session
 
     @property
     def replica_lag_time_max_ms(self) -> int:

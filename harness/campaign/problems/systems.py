@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from ackproof.config.documents import Problem
 from ackproof.harness.campaign.model.cells import expand
 from ackproof.harness.campaign.model.clusters import ClusterSpec, ClusterSweep, SecuritySpec
-from ackproof.harness.campaign.model.schedule import Entry, FaultEntry, StoryEntry
+from ackproof.harness.campaign.model.schedule import Entry, FaultEntry, Schedule, StoryEntry
 from ackproof.harness.campaign.model.workload import clients_named
 from ackproof.harness.campaign.plan.faults import parameters_of
 from ackproof.harness.campaign.plan.needs import faults_of
@@ -24,7 +24,15 @@ from ackproof.infra.systems.security import OAUTHBEARER
 from ackproof.nemesis import FAULTS
 from ackproof.nemesis.admin.orders import MOVE_LOG_DIR
 from ackproof.nemesis.certificates import CERTIFICATES
-from ackproof.nemesis.process.rolling import DOWNGRADE, ROLLS, UPGRADE, Upgraded
+from ackproof.nemesis.process.rolling import (
+    DOWNGRADE,
+    MIGRATE,
+    MIGRATION_STEPS,
+    ROLLS,
+    UPGRADE,
+    Migrated,
+    Upgraded,
+)
 from ackproof.nemesis.process.voters import REMOVE_VOTER
 from ackproof.nemesis.remote_tier import REMOTE_TIER
 from ackproof.nemesis.targets import expressions
@@ -310,7 +318,7 @@ def _reason(what: str, since: _Since, system: str) -> str:
     return f"{what} that Apache Kafka supports since {version} ({source}), but {system} does not"
 
 
-# --- upgrades -------------------------------------------------------------------------------------
+# --- upgrades and migrations ----------------------------------------------------------------------
 
 _NAMES = frozenset(one.name for one in ROLLS)
 _PROTOCOL = "inter.broker.protocol.version"
@@ -321,37 +329,102 @@ _Rolls = list[tuple[int, Entry, str]]
 
 
 def upgrade_problems(draft: Draft) -> Iterator[Problem]:
-    """Yield the problems of the rolls of valid sections, and of a system with two releases."""
+    """Yield the problems of the rolls of valid sections, and of a system with two releases or with
+    two kinds of metadata servers."""
     if draft.cluster is None or draft.faults is None or is_external(draft.cluster.system):
         return  # those of an external cluster are refused as all faults that it lacks
-    build = parse(draft.cluster.system)
     rolls = [
         (index, entry, name)
         for index, entry in enumerate(draft.faults)
         for name in faults_of(entry)
         if name in _NAMES
     ]
+    quorum = draft.cluster.largest.quorum
+    migrates = quorum is not None and quorum.migrates
+    own = [one for one in rolls if (one[2] == MIGRATE.name) == migrates]
+    if migrates:
+        needs = "is for a cluster that does not migrate: upgrade before or after, in a campaign"
+        yield from _of_migration(draft, own)
+    else:
+        needs = f"needs {_QUORUM}: {MetadataQuorum.MIGRATION}, which Apache Kafka 3.6 to 3.9 has"
+        yield from _of_upgrade(draft, draft.cluster, own)
+    for index, entry, name in rolls:
+        if (index, entry, name) not in own:
+            yield Problem(field=_field(index, entry), reason=f"{name} {needs}")
+
+
+def _of_upgrade(draft: Draft, cluster: ClusterSweep, rolls: _Rolls) -> Iterator[Problem]:
+    build = parse(cluster.system)
     if not build.is_upgrade:
         for index, entry, name in rolls:
             reason = f"{name} needs two releases ({_EXAMPLE}), but there is only {build.text}"
             yield Problem(field=_field(index, entry), reason=reason)
         return
     if not any(name == UPGRADE.name for _, _, name in rolls):
-        servers = "all + quorum" if draft.cluster.largest.kraft else "all"
+        servers = "all + quorum" if cluster.largest.kraft else "all"
         reason = (
             f"{build.text} has two releases, but no fault changes servers to the newer one: add "
             f"{{fault: upgrade, target: {servers}}}, or name one release"
         )
         yield Problem(field=_SYSTEM, reason=reason)
         return
-    if _PROTOCOL in draft.cluster.properties:
+    if _PROTOCOL in cluster.properties:
         reason = "is set by the upgrade itself, to that of the older release until it is final"
         yield Problem(field=f"cluster.properties.{_PROTOCOL}", reason=reason, key=True)
-    yield from _of_order(draft, rolls)
+    repeated = _repeats(draft.schedule, rolls)
+    uncertain = list(_of_order(draft, rolls))
+    yield from uncertain or _of_sequence(rolls, again=repeated is not None)
+    if repeated and not uncertain and not any(name == DOWNGRADE.name for _, _, name in rolls):
+        reason = (
+            f"repeats the faults, but a second {UPGRADE.name} has nothing to change: leave it "
+            f"out, or list {DOWNGRADE.name} after it"
+        )
+        yield Problem(field=repeated, reason=reason)
+
+
+def _of_migration(draft: Draft, rolls: _Rolls) -> Iterator[Problem]:
+    if not rolls:
+        reason = (
+            f"{MetadataQuorum.MIGRATION} is for a cluster that migrates, but no fault does it: add "
+            f"{{fault: {MIGRATE.name}, target: all}}, or use {MetadataQuorum.ZOOKEEPER}"
+        )
+        yield Problem(field=_QUORUM, reason=reason)
+    uncertain = list(_of_order(draft, rolls))
+    yield from uncertain or _of_steps(rolls)
+    if not uncertain and (repeated := _repeats(draft.schedule, rolls)):
+        reason = "repeats the faults, but a cluster migrates once: leave it out"
+        yield Problem(field=repeated, reason=reason)
+
+
+def _of_steps(rolls: _Rolls) -> Iterator[Problem]:
+    """Yield the problems of a certain sequence of the steps of a migration."""
+    steps, before = list(MIGRATION_STEPS), -1
+    for index, entry, name in rolls:
+        parameters = (
+            parameters_of(name, entry.parameters) if isinstance(entry, FaultEntry) else None
+        )
+        if not isinstance(parameters, Migrated):
+            continue
+        number = steps.index(parameters.to)
+        if before < 0 < number or number > before + 1:
+            reason = f"`to: {parameters.to}` needs `to: {steps[number - 1]}` before it"
+            yield Problem(field=_field(index, entry), reason=reason)
+        elif number < before:
+            reason = f"`to: {parameters.to}` comes before `to: {steps[before]}`, not after it"
+            yield Problem(field=_field(index, entry), reason=reason)
+        before = max(before, number)
+
+
+def _repeats(schedule: Schedule | None, rolls: _Rolls) -> str | None:
+    """Return the field by which the schedule repeats rolls; None if it does not."""
+    waiting = any(entry.at is None for _, entry, _ in rolls)
+    if schedule is None or not waiting or (schedule.rounds == 1 and schedule.lasts is None):
+        return None
+    return f"schedule.{'lasts' if schedule.lasts is not None else 'rounds'}"
 
 
 def _of_order(draft: Draft, rolls: _Rolls) -> Iterator[Problem]:
-    """Yield the problems of rolls that come in a wrong order, or in one that is not certain."""
+    """Yield the problems of rolls that come in an order that is not certain."""
     schedule = draft.schedule
     if schedule is None:
         return
@@ -370,16 +443,6 @@ def _of_order(draft: Draft, rolls: _Rolls) -> Iterator[Problem]:
         field = "order" if schedule.order != "listed" else "lanes"
         reason = "several rolls need `order: listed` and one lane, so that their order is certain"
         yield Problem(field=f"schedule.{field}", reason=reason)
-    else:
-        again = bool(waiting) and (schedule.rounds > 1 or schedule.lasts is not None)
-        yield from _of_sequence(rolls, again=again)
-        if again and not any(name == DOWNGRADE.name for _, _, name in rolls):
-            field = "lasts" if schedule.lasts is not None else "rounds"
-            reason = (
-                f"repeats the faults, but a second {UPGRADE.name} has nothing to change: leave it "
-                f"out, or list {DOWNGRADE.name} after it"
-            )
-            yield Problem(field=f"schedule.{field}", reason=reason)
 
 
 def _of_sequence(rolls: _Rolls, *, again: bool) -> Iterator[Problem]:

@@ -96,6 +96,8 @@ _WITH_KRAFT, _WITHOUT_ZOOKEEPER = (3, 3), (4, 0)
 """The first release in which KRaft is declared ready (KIP-833), and the first without ZooKeeper."""
 _WITH_VOTERS = (3, 9)
 """The first release whose controllers can leave and join the quorum (KIP-853)."""
+_WITH_MIGRATION = (3, 6)
+"""The first release in which the migration to KRaft is ready (KIP-866)."""
 _ZOOKEEPER = "zookeeper."
 _SCRAM_WITH_KRAFT = (3, 5)
 """The first release in which KRaft keeps the credentials of SCRAM (KIP-900)."""
@@ -114,7 +116,7 @@ class KafkaBuild(Build):
         found = releases.described(self.release)
         if found is None:
             return None
-        kraft = quorum is not None and quorum.kraft
+        kraft = quorum is not None and not quorum.zookeeper
         return KnownProperties(
             system=self.text,
             kraft=kraft,
@@ -141,7 +143,7 @@ class KafkaBuild(Build):
                 f"{self.text} with ZooKeeper is deployed with connections in the clear only; use "
                 "metadata.quorum: isolated-kraft or combined-kraft, which need Apache Kafka 3.3"
             )
-        if quorum.dynamic:
+        if quorum.dynamic or quorum.migrates:
             return (
                 f"metadata.quorum: {quorum} is deployed with connections in the clear only; use "
                 "isolated-kraft or combined-kraft"
@@ -153,7 +155,7 @@ class KafkaBuild(Build):
         return None
 
     def untiered(self, quorum: MetadataQuorum | None, backend: str) -> str | None:
-        if quorum is None or not quorum.kraft:
+        if quorum is None or quorum.zookeeper:
             return f"{self.text} with ZooKeeper is deployed without a remote tier; use KRaft"
         if self.release.is_before(remote_tier.SINCE):
             return f"tiered storage is ready since Apache Kafka 3.9 (KIP-405), not in {self.text}"
@@ -246,6 +248,22 @@ def _configured(build: Build, release: Release, newer: Release | None, layout: L
         )
     # kio takes long to import. Where hypothesis is installed, the import writes into the working
     # directory. It is therefore imported only for a deployment with KRaft.
+    if layout.quorum.migrates:
+        from ackproof.infra.systems.kafka.migration import MigratingSystem
+
+        return MigratingSystem(
+            layout.backend,
+            name=build.text,
+            release=release,
+            program=kafka_program(release),
+            brokers=layout.brokers,
+            keepers=layout.keepers,
+            properties=layout.properties,
+            disks=layout.disks,
+            clocks=layout.clocks,
+            racks=layout.racks,
+            known=build.known(layout.quorum),
+        )
     from ackproof.infra.systems.kafka.kraft.system import SystemOnKRaft
 
     return SystemOnKRaft(
@@ -321,12 +339,16 @@ def _with_agent(build: KafkaBuild, directory: str) -> KafkaBuild:
 
 
 def _of(which: str, release: Release) -> KafkaBuild:
-    first = {MetadataQuorum.ZOOKEEPER: (0,), MetadataQuorum.DYNAMIC_KRAFT: _WITH_VOTERS}
+    first = {
+        MetadataQuorum.ZOOKEEPER: (0,),
+        MetadataQuorum.DYNAMIC_KRAFT: _WITH_VOTERS,
+        MetadataQuorum.MIGRATION: _WITH_MIGRATION,
+    }
     quorums = [
         one
         for one in MetadataQuorum
         if not release.is_before(first.get(one, _WITH_KRAFT))
-        and (one.kraft or release.is_before(_WITHOUT_ZOOKEEPER))
+        and (not one.zookeeper or release.is_before(_WITHOUT_ZOOKEEPER))
     ]
     return KafkaBuild(
         text=f"{KAFKA}:{which}",
@@ -363,15 +385,20 @@ def _no_common_quorum(before: Release, after: Release) -> str:
     return (
         f"an upgrade from {before.version} to {after.version}: {before.version} is deployed with "
         f"ZooKeeper, which {after.version} no longer has, and KRaft can be upgraded from 3.3 on. "
-        "Kafka's way is an upgrade to 3.9 and the migration to KRaft (KIP-866), which Ackproof "
-        "does not do. Begin with 3.3 or newer, or end before 4.0"
+        "Kafka's way is an upgrade to 3.9, the migration to KRaft (KIP-866) with metadata.quorum: "
+        "zookeeper-to-kraft, and the upgrade to 4.0, a campaign each. Begin with 3.3 or newer, or "
+        "end before 4.0"
     )
 
 
 def _upgrade(before: KafkaBuild, after: KafkaBuild) -> KafkaUpgrade:
     if (reason := _no_upgrade(before.release, after.release)) is not None:
         raise ValueError(reason)
-    quorums = tuple(one for one in before.quorums if one in after.quorums and not one.dynamic)
+    quorums = tuple(
+        one
+        for one in before.quorums
+        if one in after.quorums and not one.dynamic and not one.migrates
+    )
     if not quorums:
         raise ValueError(_no_common_quorum(before.release, after.release))
     return KafkaUpgrade(

@@ -1,8 +1,9 @@
-"""The change of a cluster of Apache Kafka from one release to another.
+"""The change of a cluster of Apache Kafka, server by server: from one release to another, or from
+ZooKeeper to KRaft (:mod:`infra.systems.kafka.migration`).
 
-All servers begin with the older release, and a fault exchanges their programs one by one
-(:mod:`infra.api.capabilities`). A server proves its version by the line that Kafka writes into its
-log at each start (``AppInfoParser: Kafka version: 4.4.0``).
+A fault exchanges the programs of servers one by one (:mod:`infra.api.capabilities`). A server
+proves its version by the line that Kafka writes into its log at each start (``AppInfoParser: Kafka
+version: 4.4.0``).
 
 With ZooKeeper an upgrade is final once each broker was restarted once more, without the
 ``inter.broker.protocol.version`` of the older release. With KRaft see
@@ -24,29 +25,22 @@ _VERSION = re.compile(rb"AppInfoParser: Kafka version: (\S+)")
 _FIRST_BROKER = "broker-1"
 
 
-class ReleaseChange(ABC):
+class ServerChange(ABC):
     """An ``infra.api.capabilities.Upgrade`` of a cluster of Apache Kafka.
 
     Args:
-        before: The older release.
-        after: The newer one.
+        versions: What servers report in each stage.
         servers: Returns the servers by name.
         command: Configures a server for a stage, and returns the command that starts it.
     """
 
     def __init__(
         self,
-        before: Release,
-        after: Release,
+        versions: Mapping[Stage, str],
         servers: Callable[[], Mapping[str, NodeServer]],
         command: Callable[[NodeServer, Stage], Command],
     ) -> None:
-        newer = after.version
-        self.versions: Mapping[Stage, str] = {
-            Stage.BEFORE: before.version,
-            Stage.AFTER: newer,
-            Stage.FINAL: newer,
-        }
+        self.versions = versions
         self.unfinished: set[str] = set()
         self._servers = servers
         self._command = command
@@ -72,12 +66,14 @@ class ReleaseChange(ABC):
         self._stages[server] = stage
         stopped.use(self._command(stopped, stage))
 
-    def reported(self, server: str) -> str | None:
-        found = _VERSION.findall(self._said(server))
-        return apache_version(found[-1].decode(errors="replace")) if found else None
+    @abstractmethod
+    def reported(self, server: str) -> str | None: ...
 
     def was(self, server: str) -> str | None:
         return self._was.get(server)
+
+    @abstractmethod
+    def obstacle(self, server: str, stage: Stage) -> str | None: ...
 
     @abstractmethod
     def finalize(self, timeout_s: float) -> None: ...
@@ -85,16 +81,42 @@ class ReleaseChange(ABC):
     @abstractmethod
     def finality(self, broker: str) -> tuple[bool, str]: ...
 
-    @property
-    @abstractmethod
-    def finalized(self) -> bool: ...
-
     def _said(self, server: str) -> bytes:
         """Return what the server has logged since its programs were last exchanged."""
         try:
             return self._servers()[server].log()[self._begins.get(server, 0) :]
         except FileNotFoundError:
             return b""
+
+
+class ReleaseChange(ServerChange):
+    """The change from one release to another, ``before`` and ``after``."""
+
+    def __init__(
+        self,
+        before: Release,
+        after: Release,
+        servers: Callable[[], Mapping[str, NodeServer]],
+        command: Callable[[NodeServer, Stage], Command],
+    ) -> None:
+        newer = after.version
+        versions = {Stage.BEFORE: before.version, Stage.AFTER: newer, Stage.FINAL: newer}
+        super().__init__(versions, servers, command)
+
+    def reported(self, server: str) -> str | None:
+        found = _VERSION.findall(self._said(server))
+        return apache_version(found[-1].decode(errors="replace")) if found else None
+
+    def obstacle(self, server: str, stage: Stage) -> str | None:  # noqa: ARG002
+        if stage is Stage.BEFORE and self.finalized:
+            return "the upgrade is final, and Kafka does not go back from there"
+        return None
+
+    @property
+    @abstractmethod
+    def finalized(self) -> bool:
+        """Return whether the upgrade is final, or may be, for any server. There is then no way
+        back."""
 
 
 # --- with ZooKeeper -------------------------------------------------------------------------------

@@ -162,6 +162,76 @@ def test_system_of_the_command_line_may_have_two_releases(tmp_path: Path) -> Non
         assert found.resolved(seed=1).cluster.system == "kafka:4.1.2..kafka:4.4.0"
 
 
+def migration(*steps: str | dict[str, Any], **cluster: Any) -> dict[str, Any]:
+    """Return the content of a campaign file with these steps of a migration, or other faults."""
+    faults = [
+        one
+        if isinstance(one, dict)
+        else {
+            "fault": "migrate",
+            "target": "quorum" if one == "final" else "all",
+            "parameters": {"to": one},
+        }
+        for one in steps
+    ]
+    quorum = {"system": "kafka:3.9.1", "metadata.quorum": "zookeeper-to-kraft"}
+    return campaign(faults, cluster={**quorum, **cluster}, schedule=LISTED)
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        ["migration-mode"],
+        ["migration-mode", KILL, "migration-mode", "kraft", "kraft", "final"],
+    ],
+)
+def test_steps_of_a_migration_are_accepted_in_their_order(tmp_path: Path, steps: list[Any]) -> None:
+    found = accepted(tmp_path, migration(*steps, zookeepers=3))
+    assert found.cluster.largest.keepers == tuple(
+        f"{kind}-{number}" for kind in ("zookeeper", "controller") for number in (1, 2, 3)
+    )
+    for fault in scheduler.plan(found, 1, plan_context(found, found.cluster.largest)):
+        assert fault.end_ms > fault.start_ms
+
+
+@pytest.mark.parametrize(
+    ("steps", "field", "says"),
+    [
+        ([KILL], "cluster.metadata.quorum", "no fault does it: add {fault: migrate, target: all}"),
+        (["kraft"], "faults[0].fault", "needs `to: migration-mode` before it"),
+        (["migration-mode", "final"], "faults[1].fault", "needs `to: kraft` before it"),
+        (
+            ["migration-mode", "kraft", "migration-mode"],
+            "faults[2].fault",
+            "comes before `to: kraft`, not after it",
+        ),
+        (["migration-mode", UPGRADE], "faults[1].fault", "a cluster that does not migrate"),
+        (
+            [{"fault": "migrate", "target": "all + quorum"}],
+            "faults[0].target",
+            "migrate to migration-mode restarts brokers, not controller-1",
+        ),
+        (
+            ["migration-mode", "kraft", {**KILL, "target": "zk-leader"}],
+            "faults[2].target",
+            "in a migration name a server, such as zookeeper-1",
+        ),
+    ],
+)
+def test_steps_of_a_migration_that_cannot_be_are_refused(
+    tmp_path: Path, steps: list[Any], field: str, says: str
+) -> None:
+    assert says in refused(tmp_path, migration(*steps))[field]
+
+
+@pytest.mark.parametrize("system", ["kafka:4.1.1", "kafka:3.3.2", "bundled", TWO])
+def test_system_that_cannot_migrate_is_refused_by_name(tmp_path: Path, system: str) -> None:
+    found = refused(tmp_path, migration("migration-mode", system=system))
+    assert f"{system} does not migrate from ZooKeeper" in found["cluster.metadata.quorum"]
+    found = refused(tmp_path, campaign([{"fault": "migrate", "target": "all"}], cluster={}))
+    assert "migrate needs cluster.metadata.quorum: zookeeper-to-kraft" in found["faults[0].fault"]
+
+
 @pytest.mark.parametrize(("quorum", "servers"), [("isolated-kraft", 3 + 3), ("combined-kraft", 3)])
 def test_plan_expects_a_roll_to_take_its_time(tmp_path: Path, quorum: str, servers: int) -> None:
     cluster = {"system": TWO, "zookeepers": 3, "metadata.quorum": quorum}

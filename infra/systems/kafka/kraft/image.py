@@ -5,9 +5,11 @@ import uuid
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
+from ackproof.infra.api.capabilities import MigrationState
 from ackproof.infra.api.interface import ClusterView, PartitionView
 from ackproof.infra.systems.kafka.kraft.records import (
     NO_LEADER_CHANGE,
+    AbortTransaction,
     BrokerRegistrationChange,
     Config,
     Partition,
@@ -17,8 +19,16 @@ from ackproof.infra.systems.kafka.kraft.records import (
     RemoveTopic,
     Topic,
     UnregisterBroker,
+    ZkMigrationState,
 )
 
+_STATES = {
+    0: MigrationState.NONE,
+    1: MigrationState.MIGRATION,
+    2: MigrationState.PRE_MIGRATION,
+    3: MigrationState.POST_MIGRATION,
+}
+"""The states by their numbers in ``ZkMigrationStateRecord``."""
 _TOPIC_CONFIG = 2
 """The value of ``ConfigResource.Type.TOPIC``."""
 
@@ -30,6 +40,7 @@ class _BrokerRegistration:
     epoch: int
     fenced: bool
     shutting_down: bool
+    on_zookeeper: bool = False
 
 
 @dataclass(slots=True)
@@ -39,9 +50,11 @@ class Image:
     Attributes:
         keeps: Returns whether a topic with this name is kept; None for all topics. Partitions and
             settings of others are dropped at once.
+        migration: The state of the migration from ZooKeeper.
     """
 
     keeps: Callable[[str], bool] | None = None
+    migration: MigrationState = MigrationState.NONE
     _brokers: dict[int, _BrokerRegistration] = field(default_factory=dict)
     _topics: dict[uuid.UUID | None, str] = field(default_factory=dict)
     _partitions: dict[tuple[str, int], PartitionView] = field(default_factory=dict)
@@ -69,6 +82,11 @@ class Image:
             partitions=dict(self._partitions),
         )
 
+    @property
+    def in_kraft_mode(self) -> frozenset[int]:
+        """Return the ids of the brokers that have last registered as brokers of KRaft."""
+        return frozenset(n for n, one in self._brokers.items() if not one.on_zookeeper)
+
     def config(self, topic: str) -> Mapping[str, str]:
         """Return the topic's own settings."""
         return dict(self._configs.get(topic, {}))
@@ -85,6 +103,7 @@ class Image:
                     epoch=record.broker_epoch,
                     fenced=record.fenced,
                     shutting_down=record.in_controlled_shutdown,
+                    on_zookeeper=record.is_migrating_zk_broker,
                 )
             case UnregisterBroker():
                 self._brokers.pop(record.broker_id, None)
@@ -100,6 +119,15 @@ class Image:
                 self._change(record, epoch)
             case Config():
                 self._configure(record)
+            case ZkMigrationState() | AbortTransaction():
+                self._migrate(record)
+
+    def _migrate(self, record: ZkMigrationState | AbortTransaction) -> None:
+        if isinstance(record, ZkMigrationState):
+            self.migration = _STATES[record.zk_migration_state]
+        elif self.migration is MigrationState.PRE_MIGRATION:
+            # A controller failed while it copied topics from ZooKeeper. There are no others.
+            self._topics, self._partitions, self._configs = {}, {}, {}
 
     def _is_kept(self, topic: str) -> bool:
         return self.keeps is None or self.keeps(topic)

@@ -66,7 +66,7 @@ class ClusterMetadata:
         self._connect = connect
         self._keeps = keeps
         self._cluster_id = cluster_id
-        self._log = self._opened()
+        self._log = self.opened()
         self._reading = threading.Lock()
         self.ensemble = Quorum(controllers, connect)
 
@@ -88,13 +88,14 @@ class ClusterMetadata:
         from_now: bool = False,
     ) -> Observer:
         """Return an observer with a connection of its own (:func:`log_observer`)."""
-        return log_observer(self._opened(), on_change, clock, from_now=from_now)
+        return log_observer(self.opened(), on_change, clock, from_now=from_now)
 
     def close(self) -> None:
         """Close the connection. Idempotent."""
         self._log.close()
 
-    def _opened(self) -> MetadataLog:
+    def opened(self) -> MetadataLog:
+        """Return a reader of the log with a connection of its own."""
         return MetadataLog(
             self._addresses, self._schemas, self._connect, self._keeps, self._cluster_id
         )

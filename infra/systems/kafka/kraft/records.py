@@ -38,6 +38,7 @@ class RegisterBroker:
     broker_epoch: int
     fenced: bool = True
     in_controlled_shutdown: bool = False
+    is_migrating_zk_broker: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,6 +111,18 @@ class Config:
     value: str | None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ZkMigrationState:
+    """The migration from ZooKeeper has reached a state, by its number."""
+
+    zk_migration_state: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AbortTransaction:
+    """The records since the beginning of a transaction (KIP-868) do not count."""
+
+
 Record: TypeAlias = (
     RegisterBroker
     | UnregisterBroker
@@ -119,6 +132,8 @@ Record: TypeAlias = (
     | Partition
     | PartitionChange
     | Config
+    | ZkMigrationState
+    | AbortTransaction
 )
 
 _KINDS: Mapping[str, type[Any]] = {
@@ -130,6 +145,8 @@ _KINDS: Mapping[str, type[Any]] = {
     "PartitionChangeRecord": PartitionChange,
     "RemoveTopicRecord": RemoveTopic,
     "BrokerRegistrationChangeRecord": BrokerRegistrationChange,
+    "ZkMigrationStateRecord": ZkMigrationState,
+    "AbortTransactionRecord": AbortTransaction,
 }
 """The classes by the names of Kafka's.
 

@@ -120,6 +120,18 @@ def _fenced(broker: bytes, lines: list[bytes]) -> Iterator[int]:
     )
 
 
+def fenced_registrations(
+    metadata: ClusterMetadata, controllers: Sequence[NodeServer]
+) -> frozenset[int]:
+    """Return the broker epochs of the brokers that the controllers have fenced because they did not
+    hear from them. Raises ViewUnavailable."""
+    fenced = metadata.read(lambda image, _: image.fenced_unasked)
+    try:
+        return fenced - let_go(server.log() for server in controllers)
+    except (InfraError, FileNotFoundError) as error:
+        raise ViewUnavailable(f"the logs of controllers cannot be read: {error}") from None
+
+
 # --- servers ----------------------------------------------------------------------------------
 
 
@@ -202,7 +214,7 @@ def metadata(node: Node) -> PurePosixPath:
     return node.directory / "metadata"
 
 
-def _metadata_of(controller: Node, own: Sequence[Disk]) -> PurePosixPath:
+def metadata_of(controller: Node, own: Sequence[Disk]) -> PurePosixPath:
     """Return the directory of the metadata log of a controller that is no broker."""
     return own[0].data if own else metadata(controller)
 
@@ -223,7 +235,7 @@ def _by_stage(release: Release, newer: Release | None) -> Mapping[Stage, Release
 CONTROLLER_PORT = CONTROLLERS.port
 _BROKER, _CONTROLLER = "broker", "controller"
 _BOOTSTRAP = "controller.quorum.bootstrap.servers"
-_CONTROLLERS_UP_S = 60.0
+CONTROLLERS_UP_S = 60.0
 
 
 class SystemOnKRaft(DeployedSystem):
@@ -366,7 +378,7 @@ class SystemOnKRaft(DeployedSystem):
             lambda one: self._format(one.node, self.log_directories(one), votes=False),
             others,
         )
-        await_all(self._controllers, self._serves, _CONTROLLERS_UP_S, "is in the quorum")
+        await_all(self._controllers, self._serves, CONTROLLERS_UP_S, "is in the quorum")
         on_all(NodeServer.start, others)
         await_all(self._brokers, self._registered, BROKERS_UP_S, "is registered and not fenced")
         await_all(self._brokers, listens, BROKERS_UP_S, "accepts connections")
@@ -389,11 +401,7 @@ class SystemOnKRaft(DeployedSystem):
         return ()
 
     def expired_sessions(self) -> frozenset[int]:
-        fenced = self._metadata.read(lambda image, _: image.fenced_unasked)
-        try:
-            return fenced - let_go(server.log() for server in self._controllers)
-        except (InfraError, FileNotFoundError) as error:
-            raise ViewUnavailable(f"the logs of controllers cannot be read: {error}") from None
+        return fenced_registrations(self._metadata, self._controllers)
 
     def close(self) -> None:
         stop_all(self._all_brokers(), STOP_GRACE_S)
@@ -416,7 +424,7 @@ class SystemOnKRaft(DeployedSystem):
             node,
             number,
             CONTROLLER_PORT,
-            self._configured(node, number, [_CONTROLLER], [place], _metadata_of(node, own)),
+            self._configured(node, number, [_CONTROLLER], [place], metadata_of(node, own)),
             self._peer_ports(number),
             disks=own,
             clock=self._clock(node),
@@ -427,7 +435,7 @@ class SystemOnKRaft(DeployedSystem):
         )
 
     def _voter(self, controller: NodeServer) -> Voter:
-        kept = (_metadata_of(controller.node, controller.disks), controller.node.directory / "data")
+        kept = (metadata_of(controller.node, controller.disks), controller.node.directory / "data")
         return Voter(controller, CONTROLLERS.name, kept)
 
     def _founding(self, number: int) -> Sequence[str]:
