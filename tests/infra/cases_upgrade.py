@@ -69,8 +69,8 @@ def it_migrates_to_kraft_under_observation(scratch: Path) -> None:
             cluster.through("kill", "controller")
             _not_before_its_time(cluster, "quorum", "final")
             _roll(cluster, "migrate", "all", Stage.KRAFT, to="kraft")
-            # Not before: a write of 3.9.1 that the pause interrupts is the controller's last one to
-            # ZooKeeper, and brokers that still need it hear of no more leaders.
+            # Not before: afterwards the controller of 3.9.1 may write no more to ZooKeeper, and
+            # brokers that still need it hear of no more leaders.
             cluster.through("pause", "zookeeper")
             nothing_is_lost(cluster, known)
             _roll(cluster, "migrate", "quorum", Stage.KRAFT, to="final")

@@ -159,13 +159,12 @@ class ClusterSweep(Section):
     inventory: str | None = None
     """The file with the hosts of the backend `ssh`."""
     system: SystemName = "bundled"
-    """The system under test. `bundled`: the bundled broker. `kafka:4.4.0`: that release of Apache
-    Kafka, from 2.4 on. `kafka:/DIRECTORY`: an unpacked Kafka with `libs/`. `kafka:image:NAME`: a
-    container image ([kafka.md](kafka.md)). `{from: kafka:3.9.2, to: kafka:4.4.0}`, or
-    `kafka:3.9.2..kafka:4.4.0`: the first is deployed, and the fault `upgrade` changes servers to
-    the second ([upgrade-rehearsal.md](upgrade-rehearsal.md)). `external`:
-    [your own cluster](your-cluster.md). `ackproof systems` lists all, with plug-ins'
-    ([extend.md](extend.md))."""
+    """The system under test. `bundled`: the bundled broker. `kafka:4.4.0`, `kafka:/DIRECTORY`,
+    `kafka:image:NAME`: Apache Kafka, from 2.4 on ([kafka.md](kafka.md)).
+    `{from: kafka:3.9.2, to: kafka:4.4.0}`, or `kafka:3.9.2..kafka:4.4.0`: the first is deployed,
+    and the fault `upgrade` changes servers to the second
+    ([upgrade-rehearsal.md](upgrade-rehearsal.md)). `external`: [your own cluster](your-cluster.md).
+    `ackproof systems` lists all, with plug-ins' ([extend.md](extend.md))."""
     metadata_quorum: MetadataQuorum | None = None
     """The metadata servers. `isolated-kraft`: separate controllers. `combined-kraft`: the first
     brokers are controllers. `dynamic-kraft`: separate controllers that `remove-voter` can change,
