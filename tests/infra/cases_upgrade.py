@@ -74,7 +74,7 @@ def it_migrates_to_kraft_under_observation(scratch: Path) -> None:
             cluster.through("pause", "zookeeper")
             nothing_is_lost(cluster, known)
             _roll(cluster, "migrate", "quorum", Stage.KRAFT, to="final")
-            cluster.through("kill", "leader(any, any)")
+            cluster.through("kill", "leader(orders, 0)")
             nothing_is_lost(cluster, known)
             observer.close()
     finally:
