@@ -245,6 +245,8 @@ def test_members_share_a_topic_and_commit(
     for member in members:
         assert {kinds(rows) for rows in commits(member).values()} <= expected(delivery)
         assert nothing_is_committed_before_it_is_shown(member)
+        if library != LIBRDKAFKA:
+            read_on_from_where_they_were_assigned(member)
         if delivery is Delivery.AT_MOST_ONCE:
             assert every_poll_is_committed_before_the_next(member)
         assert events(member)[-1][0] in ("revoked", "lost")
@@ -287,6 +289,20 @@ def every_poll_is_committed_before_the_next(member) -> bool:
         shown_at[poll] <= answered[poll, partition, end] <= shown_at.get(poll + 1, float("inf"))
         for (poll, partition), end in last.items()
     )
+
+
+def read_on_from_where_they_were_assigned(member) -> None:
+    """Check that each read of a partition follows the one before, from its assignment on."""
+    reads = read(member.history, "polls").to_pylist()
+    changes = read(member.history, "assignments").to_pylist()
+    due: dict[int, int | None] = {}
+    for row in sorted([*reads, *changes], key=lambda row: (row["poll"], "event" in row)):
+        partition, offset = row["partition"], row["offset"]
+        if "event" in row:
+            due[partition] = offset
+        else:
+            assert due[partition] in (None, offset), f"partition {partition} in poll {row['poll']}"
+            due[partition] = offset + 1
 
 
 @pytest.mark.parametrize(
@@ -381,6 +397,8 @@ def test_member_paused_past_its_session_joins_again(
         held[partition] += {"assigned": 1}.get(event, -1)
         assert held[partition] in (0, 1) or partition is None, "it is told what it loses"
     assert nothing_is_committed_before_it_is_shown(paused)
+    for member in members:
+        read_on_from_where_they_were_assigned(member)
 
 
 # tests/integration/test_groups.py has a static member come back; what a member records of it is

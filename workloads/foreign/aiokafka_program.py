@@ -375,6 +375,7 @@ class MemberProgram(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafk
         self._rebalances: asyncio.Queue[_Rebalance] = asyncio.Queue()
         self._next_rebalance = asyncio.ensure_future(self._rebalances.get())
         self._polling: asyncio.Future[Mapping[Any, Any]] | None = None
+        self._sought: set[int] = set()
 
     async def run(self) -> None:
         """Obey until there are no more lines. Raises InvalidOrder and MalformedLine."""
@@ -468,8 +469,9 @@ class MemberProgram(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafk
             self._polling = asyncio.ensure_future(self._consumer.getmany(timeout_ms=_POLL_MS))
         if await self._during(self._polling, _POLL_S):
             polled, self._polling = self._polling, None
-            for records in self._polled(polled).values():
-                for one in records:
+            sought, self._sought = self._sought, set()
+            for place, records in self._polled(polled).items():
+                for one in records if place.partition not in sought else ():
                     self._conversation.say(Record(one.partition, one.offset, None, one.value))
         self._conversation.say(EndOfPoll())
 
@@ -499,7 +501,14 @@ class MemberProgram(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafk
             self._conversation.say(Offset(partition, offset))
 
     async def _seek(self, partition: int, offset: int) -> None:
+        """Read on at an offset.
+
+        While an assignment is reported, a poll that is under way may get records from behind it.
+        They are passed over, because they will be read again.
+        """
         self._consumer.seek(self._partition(partition), offset)
+        if self._polling is not None and self._polling.done():
+            self._sought.add(partition)
 
     async def _end(self, partition: int) -> None:
         """Say the position and the end of a partition.
