@@ -25,10 +25,8 @@ _INTRODUCTION = f"""\
 
 A harness that finds nothing and a system without faults look the same. So each patch \
 `tools/mutation/catalogue/MUTANT.patch` breaks a copy of the bundled broker, which must then fail \
-in the simulator (at most 120 s of processor time), in a test or in a campaign. The tests are \
-`tests/conformance`, `tests/properties`, and those of the broker's parts: `tests/log`, \
-`tests/replication`, `tests/groups`, `tests/controller`, `tests/coordination`, `tests/server`. \
-They begin with the mutants that the simulator does not find, so that their share is low. What \
+in the simulator (at most 120 s of processor time), in a test or in a campaign. The tests \
+begin with the mutants that the simulator does not find, so that their share is low. What \
 fails on the sound broker, too, counts for nothing. Times are processor time, of campaigns by the \
 clock.
 
