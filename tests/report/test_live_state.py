@@ -156,7 +156,7 @@ def led(
     at_s: int, leader: int | None, isr: list[int], kind: str = "partition"
 ) -> dict[str, object]:
     row = {"time": at_s * S, "kind": kind, "topic": TOPIC, "partition": 0, "leader": leader}
-    return {**row, "leader_epoch": 1, "isr": isr, "controller_epoch": 1, "version": 1}
+    return {**row, "leader_epoch": 1, "isr": isr, "controller_epoch": 1, "version": 1, "elr": None}
 
 
 def test_partition_is_shown_as_last_observed_and_another_not_at_all() -> None:
