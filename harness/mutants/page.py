@@ -25,7 +25,8 @@ min.insync.replicas=2 can be read, with idempotence once.
 transactions, with the final read as a last consumer.
 
 Neither knows an excuse, such as a power failure of all replicas. So an error is a find (bold) \
-only if that cell of the unmutated release has no such error and no duplicate that may explain it.
+only if that cell of the unmutated release has no such error and no duplicate that may explain it. \
+Chance has a part in these finds: a power failure takes records in some runs and not in others.
 """
 _MINUTES = (5, 10, 60)
 _SECONDS_A_MINUTE = 60
