@@ -390,9 +390,8 @@ def _kafka_word(line: str, life: int) -> Iterator[tuple[Partition, Role]]:
 
 def _kafka_order(line: str) -> Iterator[tuple[Partition, int, int]]:
     for found in filter(None, (pattern.search(line) for pattern in (*_KAFKA, _FOLLOWS))):
-        topic, _, partition = found["partition"].rpartition("-")
-        if partition.isdecimal():
-            yield (topic, number(partition)), number(found["broker"]), number(found["epoch"])
+        partition = partition_in(found.groupdict())
+        yield partition, number(found["broker"]), number(found["epoch"])
 
 
 def _is_one_of(entry: Mapping[str, Any], changes: frozenset[str]) -> bool:

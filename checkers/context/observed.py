@@ -124,17 +124,20 @@ class Observed:
                 end = max(end, hole.end + OBSERVATION_LAG_NS)
         return Span(span.start, end)
 
+    def possible(self, span: Span) -> list[PartitionState]:
+        """Return the observed states that may have been in force at some moment of a span."""
+        return self.during(self.widened(span))
+
     def complete(self, span: Span) -> bool:
         """Return whether each state that was in force in a span was observed, be it late. They are
-        then all among those :meth:`during` the widened span."""
+        then all among the :meth:`possible` ones."""
         if not self.blind(span):
             return True
-        wide = self.widened(span)
-        states = self.during(wide)
+        states = self.possible(span)
         return (
             bool(states)
             and states[0].time <= span.start
-            and wide.end <= FOREVER
+            and self.widened(span).end <= FOREVER
             and all(state.by_controller and state.version is not None for state in states)
             and not any(self.missed(before, after) for before, after in pairwise(states))
         )

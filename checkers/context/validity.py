@@ -62,7 +62,7 @@ class _Replicas:
 
     def damage_by(self, at: Span, fault: FaultFacts) -> Iterator[IsrDataLoss]:
         # The ISR at that very moment was one of these.
-        states = self.observed.during(self.observed.widened(at))
+        states = self.observed.possible(at)
         if fault.brokers is None or (fault.brokers and not self.observed.complete(at)):
             yield _possible_loss(at, fault)
         for broker in fault.brokers or ():
@@ -386,8 +386,7 @@ def _leaders_data(
         struck = data_loss_span(fault)
         if struck is None:
             continue
-        states = around.observed.during(around.observed.widened(struck))
-        leaders = {state.leader for state in states}
+        leaders = {state.leader for state in around.observed.possible(struck)}
         if fault.brokers is None or not around.observed.complete(struck):
             certain = False
         elif leaders & fault.brokers:

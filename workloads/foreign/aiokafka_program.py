@@ -124,7 +124,7 @@ _OF_MEMBERS: Mapping[str, _Parameter] = {
         "partition_assignment_strategy",
     ),
 }
-"""The same of a member of a group."""
+"""The same for the properties of a member of a group."""
 _SECURING = ("security.protocol", "sasl.", "ssl.")
 """The beginnings of the names of properties that secure the connection."""
 _CREDENTIALS = re.compile(r'(username|password)="((?:[^"\\]|\\.)*)"')
@@ -235,7 +235,7 @@ class Conversation:
 # --- the producer ---------------------------------------------------------------------------------
 
 _STOP_S = 3.0
-"""How long the library may take to close its connections, in seconds."""
+"""The longest time in which the library may close its connections, in seconds."""
 
 
 class ProducerProgram:
@@ -345,9 +345,9 @@ cancelled one as a poll that lasts for ever."""
 _POLL_RECORDS = 500
 """Kafka's default of ``max.poll.records``; aiokafka has no limit."""
 _ANSWER_S = 10.0
-"""How long a call may take, in seconds; aiokafka itself asks on without end."""
+"""The longest time that a call may take, in seconds; aiokafka itself asks on without end."""
 _START_S = 30.0
-"""How long the member may look for a first broker, in seconds."""
+"""The longest time in which the member may look for a first broker, in seconds."""
 _START_AGAIN_S = 0.5
 _FATAL = (GroupAuthorizationFailedError, TopicAuthorizationFailedError)
 

@@ -179,7 +179,7 @@ def member_properties(spec: TransformerSpec) -> Config:
 
 
 READ_S = 10.0
-"""How long a call that is not about a transaction may take, in seconds."""
+"""The longest time that a call may take that is not about a transaction, in seconds."""
 
 
 class TransformerProgram(ProgramClient):

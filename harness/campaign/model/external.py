@@ -230,8 +230,8 @@ class ExternalSpec(Section):
         ],
         HandSpec,
     ] = {}
-    """How to stop and start servers: all brokers (`broker-` and `broker.id`) or none, and isolated
-    controllers (`controller-` and `node.id`)."""
+    """The ways to stop and start servers: of all brokers (`broker-` and `broker.id`) or none, and
+    of isolated controllers (`controller-` and `node.id`)."""
 
     @model_validator(mode="after")
     def _one_control(self) -> Self:

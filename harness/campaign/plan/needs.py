@@ -82,7 +82,7 @@ def refusal(
 
 
 _OFFERING: Mapping[str, str] = {SSH: "on every host", KUBERNETES: "in this cluster"}
-"""Where a backend offers capabilities, if not on this machine."""
+"""The place in which a backend offers capabilities, if it is not this machine."""
 
 
 def plugins_of(campaign: Campaign) -> Mapping[str, str]:

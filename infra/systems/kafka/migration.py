@@ -71,7 +71,7 @@ _ENABLE = "zookeeper.metadata.migration.enable"
 _ROLES_IN_LOG = re.compile(rb"\bprocess\.roles = \[(.*?)\]")
 _ENABLED_IN_LOG = re.compile(rb"\bzookeeper\.metadata\.migration\.enable = (true|false)")
 _ON_ZOOKEEPER, _STARTED = b"[ZooKeeperClient KRaft Migration]", b"Kafka Server started"
-"""What a controller logs when it starts in migration mode, and then at the end of any start."""
+"""The lines of a controller that starts in migration mode, and of any server that has started."""
 _MODES = {Stage.BEFORE: "ZooKeeper", Stage.MIGRATING: "migration mode", Stage.KRAFT: "KRaft"}
 
 Read = Callable[[Callable[[Image, ReadingOrigin], Any]], Any]
