@@ -1,14 +1,16 @@
 """Faults on what brokers keep: their disks, and the files of their logs."""
 
 import random
+import signal
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypeVar
 
 from pydantic import Field
 
 from ackproof.infra.api.capabilities import Disk, ProbeBlocks
-from ackproof.infra.api.interface import Capability, InfraError, Server, Timings
+from ackproof.infra.api.interface import Capability, InfraError, ProcessState, Server, Timings
 from ackproof.nemesis import proofs
 from ackproof.nemesis.effects import OnDisk, OnProcess, ProcessClaim, ProcessKill, kill
 from ackproof.nemesis.interface import (
@@ -48,6 +50,10 @@ Failure = Literal["full", "io-error", "read-only"]
 
 REFUSALS: dict[Failure, str] = {"full": "ENOSPC", "io-error": "EIO", "read-only": "EROFS"}
 """The reason for which a disk with each failure refuses a write."""
+
+_TRIES_FOR_S = 30.0
+"""How long a server that is started on a full disk may take to give up, in seconds. One that lives
+longer has come up, on another disk or with nothing to write yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +133,33 @@ class FailDisk(OnDisk):
     def __str__(self) -> str:
         which = "the disks" if self.draw is None else "a disk"
         return f"{self.how} of {which} of {self.server}"
+
+
+@dataclass(frozen=True, slots=True)
+class StartOnFullDisk(OnDisk):
+    """Starts of a server while its disk is full, as a supervisor makes them.
+
+    What fails then is the recovery of its log. Before Kafka 3.2.1 a broker that failed so noted a
+    clean shutdown, and lost what it had not recovered (KAFKA-13773). A server that ends gives some
+    room back, which is taken before each start.
+    """
+
+    full: FailDisk
+    times: int
+
+    def apply(self, cluster: Cluster) -> bool:
+        server = cluster.server(self.server)
+        for _ in range(self.times):
+            kill(server.process)
+            self.full.apply(cluster)
+            started = server.start()
+            with suppress(TimeoutError):
+                started.wait(_TRIES_FOR_S)
+        return True
+
+    def __str__(self) -> str:
+        times = "once" if self.times == 1 else f"{self.times} times"
+        return f"start {self.server} {times} while its disk is full"
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,6 +294,20 @@ def observe_refusals(injection: Injection) -> Look:
     return _of_disks(injection, "writes refused", _planned(injection, FailDisk), seen)
 
 
+def observe_starts(injection: Injection) -> Look:
+    """Return a look at whether the servers were started while their disks were full. The process is
+    then one to which no SIGKILL was sent."""
+
+    def seen(server: Server, _effect: StartOnFullDisk) -> Seen:
+        process = server.process
+        status = process.exit_code()
+        ended = process.state() is ProcessState.EXITED
+        found = "runs" if not ended else "ended" if status is None else f"ended, status {status}"
+        return signal.SIGKILL not in process.signals, found
+
+    return _of_disks(injection, "started again", _planned(injection, StartOnFullDisk), seen)
+
+
 def observe_slowdown(injection: Injection) -> Look:
     """Return a look at whether a real write to every disk takes as long as it must."""
 
@@ -363,7 +410,7 @@ def _if_readable(seen: Callable[[str], Seen]) -> Callable[[str], Seen]:
 
 P = TypeVar("P", bound=Parameters)
 
-_Pair = tuple[Effect, Effect]
+_Effects = tuple[Effect, ...]
 _OWN_DISKS = frozenset({Capability.SIGNALS, Capability.LOSE_UNSYNCED_WRITES})
 
 
@@ -382,6 +429,18 @@ class DiskFailureParameters(Parameters):
 
     disks: Literal["one", "all"] = Field(
         default="one", description="one of the server's disks, drawn by the seed, or all"
+    )
+
+
+class FullDiskParameters(DiskFailureParameters):
+    """The parameters of full disks."""
+
+    starts: int = Field(
+        default=0,
+        ge=0,
+        le=5,
+        description="how often the server is killed and started while its disk is full, as a "
+        "supervisor does",
     )
 
 
@@ -451,7 +510,7 @@ class StorageFault(Generic[P]):
     name: str
     summary: str
     parameters: type[P]
-    makes: Callable[[str, P, random.Random], _Pair]
+    makes: Callable[[str, P, random.Random], _Effects]
     bite: Sequence[Callable[[Injection], Look]]
     needs: frozenset[Capability] = _OWN_DISKS
     destroys: Literal["unsynced", "all", "bits"] | None = None
@@ -468,7 +527,8 @@ class StorageFault(Generic[P]):
         else:
             _require_disks(self.name, members, target.servers)
         made = [self.makes(server, parameters, rng) for server in target.servers]
-        return Plan(effects=(*(first for first, _ in made), *(second for _, second in made)))
+        processes, disks = [one[0] for one in made], [e for one in made for e in one[1:]]
+        return Plan(effects=(*processes, *disks))
 
     def bitten(self, injection: Injection) -> Sequence[Look]:
         looks = [look(injection) for look in self.bite]
@@ -513,15 +573,18 @@ def _require_disks(fault: str, members: Members, targeted: Iterable[str]) -> Non
         )
 
 
-def _failing(how: Failure) -> Callable[[str, DiskFailureParameters, random.Random], _Pair]:
-    def makes(server: str, own: DiskFailureParameters, rng: random.Random) -> _Pair:
+def _failing(how: Failure) -> Callable[[str, DiskFailureParameters, random.Random], _Effects]:
+    def makes(server: str, own: DiskFailureParameters, rng: random.Random) -> _Effects:
         draw = rng.random()
-        return RestartAtEnd(server), FailDisk(server, how, draw if own.disks == "one" else None)
+        failed = FailDisk(server, how, draw if own.disks == "one" else None)
+        if isinstance(own, FullDiskParameters) and own.starts:
+            return RestartAtEnd(server), failed, StartOnFullDisk(server, failed, own.starts)
+        return RestartAtEnd(server), failed
 
     return makes
 
 
-def _flipping(server: str, own: BitFlipParameters | IndexCorrupted, rng: random.Random) -> _Pair:
+def _flipping(server: str, own: BitFlipParameters | IndexCorrupted, rng: random.Random) -> _Effects:
     process = ProcessKill(server) if own.broker == "down" else ProcessClaim(server)
     each = isinstance(own, IndexCorrupted) and own.of == "each"
     return process, (IndexBitFlips if each else BitFlip)(server, own.file, rng.random())
@@ -542,9 +605,9 @@ POWER_FAILURE = StorageFault(
 DISK_FULL = StorageFault(
     name="disk-full",
     summary="fill the servers' disks; free them and restart the servers at the end",
-    parameters=DiskFailureParameters,
+    parameters=FullDiskParameters,
     makes=_failing("full"),
-    bite=[observe_refusals],
+    bite=[observe_refusals, observe_starts],
     needs=frozenset({Capability.SIGNALS, Capability.FILL_DISKS}),
     full_effect_ms=noticed_ms,
     aim=Aim.SERVERS,

@@ -30,6 +30,9 @@ class CauseKind(StrEnum):
     them at the offsets of those, and never appended them."""
     BELOW_LOG_START = "below-log-start"
     """The log starts above them because of retention or DeleteRecords."""
+    DELETED_TOO_EARLY = "deleted-too-early"
+    """The log starts above them, although neither retention nor DeleteRecords could remove them
+    yet."""
 
     RETRIED = "retried"
     """The producer is not idempotent and sent unanswered records again. The same leader appended

@@ -348,6 +348,12 @@ def explain_reads(
     )
 
 
+def _deleted_by(history: PartitionHistory) -> int:
+    """Return when the last records were seen to be gone that retention had to keep, or NONE."""
+    found = history.deletions
+    return NONE if found is None else int(found.removed_by[found.early].max(initial=NONE))
+
+
 def _narratives(
     history: PartitionHistory,
     context: PartitionContext,
@@ -367,6 +373,7 @@ def _narratives(
         watched=history.timeline.watched,
         bound=bound,
         log_start=NONE if history.read.start is None else history.read.start,
+        deleted_by=NONE if shown else _deleted_by(history),
     )
     left = np.ones(len(lost.time), dtype=bool)
     for one in but:

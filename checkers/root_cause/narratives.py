@@ -89,12 +89,15 @@ class NarrativeFacts:
         watched: Whether the partition's leaders were observed until the end.
         bound: The clock bound of the clients that received the acks, or None if unknown.
         log_start: The start of the final log, or NONE if unknown.
+        deleted_by: When records below it were seen to be deleted that retention had to keep, at
+            the latest, or NONE. No other records below it are lost then.
     """
 
     acks: str
     watched: bool
     bound: int | None
     log_start: int
+    deleted_by: int
 
 
 def narrative(
@@ -118,7 +121,10 @@ def narrative(
         untold=group.after == LOG_END_UNKNOWN,
     )
     if result.offsets is not None and result.offsets[1] < around.log_start:
-        return replace(result, kind=CauseKind.BELOW_LOG_START)
+        if around.deleted_by == NONE:
+            return replace(result, kind=CauseKind.BELOW_LOG_START)
+        on = faults_on(context, result.times[0], around.deleted_by, result.leaders)
+        return replace(result, kind=CauseKind.DELETED_TOO_EARLY, faults=on)
     if not context.leadership_terms or result.untold:
         return replace(result, faults=_faults(result, context))
     result = replace(
@@ -374,6 +380,7 @@ def _parts(narrative: Narrative) -> Iterator[str]:
         )
     if narrative.kind is not CauseKind.BELOW_LOG_START:
         yield from _fault_words(narrative)
+    if narrative.kind not in (CauseKind.BELOW_LOG_START, CauseKind.DELETED_TOO_EARLY):
         yield from _next(narrative)
         yield from _removed(narrative)
     yield from _untold(narrative)
@@ -391,6 +398,11 @@ def _expansion_phrase(narrative: Narrative) -> Iterator[str]:
 def _acked(narrative: Narrative) -> str:
     if narrative.kind is CauseKind.BELOW_LOG_START:
         return "the log starts above these records: its beginning was deleted"
+    if narrative.kind is CauseKind.DELETED_TOO_EARLY:
+        return (
+            "the log starts above these records: its beginning was deleted, before retention "
+            "allowed it"
+        )
     if narrative.kind is CauseKind.DEDUPLICATED:
         return _deduplicated(narrative)
     if narrative.kind is CauseKind.UNANSWERED:

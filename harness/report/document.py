@@ -182,11 +182,11 @@ class CauseDocument(DocumentPart):
     kind: str
     """The kind of the cause. Lost or vanished: `deposed-leader`, `unclean-election`,
     `lost-from-disk`, `cut-before-leading`, `let-in-too-early`, `not-replicated`, `unanswered`,
-    `deduplicated`, `below-log-start`. Duplicated: `retried`, `retried-at-next-leader`,
-    `new-session`, `renumbered`, `forgotten`. Replicas that differ: `not-cut`, `refilled`,
-    `two-leaders`, `damaged`, `not-fetched`, `lost-from-disk`. Any: `unexplained`: the recorded
-    evidence should show the cause, and does not; `unknown`: the evidence does not suffice; `more`:
-    several causes that are not listed."""
+    `deduplicated`, `below-log-start`, `deleted-too-early`. Duplicated: `retried`,
+    `retried-at-next-leader`, `new-session`, `renumbered`, `forgotten`. Replicas that differ:
+    `not-cut`, `refilled`, `two-leaders`, `damaged`, `not-fetched`, `lost-from-disk`. Any:
+    `unexplained`: the recorded evidence should show the cause, and does not; `unknown`: the
+    evidence does not suffice; `more`: several causes that are not listed."""
     sentence: str
     """The explanation in words."""
     records: int

@@ -486,6 +486,7 @@ _PHRASES: Mapping[str, Callable[[Sequence[Cause]], str]] = {
         f"{brokers(_leaders(causes))} took new records for retries of earlier ones"
     ),
     CauseKind.BELOW_LOG_START: lambda _: "The beginning of the log was deleted",
+    CauseKind.DELETED_TOO_EARLY: lambda _: "Retention deleted the records before their time",
     CauseKind.RETRIED: lambda _: "A producer without idempotence sent records again",
     CauseKind.RETRIED_AT_NEXT_LEADER: lambda _: (
         "A producer without idempotence sent records again to the next leader"

@@ -124,6 +124,11 @@ def _defect(rule: str, source: str) -> Remedy:
     )
 
 
+_KEPT = _defect(
+    "Retention must not delete a segment before retention.ms or retention.bytes allow it.",
+    "topic retention.ms, retention.bytes",
+)
+
 REMEDIES: Mapping[str, Sequence[Remedy]] = {
     CauseKind.DEPOSED_LEADER: (
         _WAIT,
@@ -191,6 +196,7 @@ REMEDIES: Mapping[str, Sequence[Remedy]] = {
             "topic retention.ms, retention.bytes",
         ),
     ),
+    CauseKind.DELETED_TOO_EARLY: (_KEPT,),
     CauseKind.RETRIED: (_IDEMPOTENT,),
     CauseKind.RETRIED_AT_NEXT_LEADER: (_IDEMPOTENT,),
     CauseKind.NEW_SESSION: (_SEVERAL_SESSIONS,),
@@ -250,10 +256,7 @@ _COMMIT = _defect(
 )
 
 RULES: Mapping[str, Remedy] = {
-    "deleted-too-early": _defect(
-        "Retention must not delete a segment before retention.ms or retention.bytes allow it.",
-        "topic retention.ms, retention.bytes",
-    ),
+    "deleted-too-early": _KEPT,
     "offset-mismatch": _defect("A record must stay at the offset of its ack.", "KIP-101"),
     "reordered": _ORDER,
     "nonmonotonic-send": _ORDER,

@@ -59,7 +59,7 @@ def told(found: Sequence[NarrativeGroup]) -> list[tuple[list[int], int, int, int
     return [(one.records.tolist(), one.first, one.last, one.after) for one in found]
 
 
-AROUND = NarrativeFacts(acks="1", watched=True, bound=0, log_start=0)
+AROUND = NarrativeFacts(acks="1", watched=True, bound=0, log_start=0, deleted_by=NONE)
 OVERLAPPING = [
     term(0, 1, since=0, until=200, log_end=0),
     term(1, 2, since=100, until=300, log_end=10),

@@ -14,6 +14,7 @@ from ackproof.checkers.context.retention import (
     deletions,
     retention_of,
 )
+from ackproof.checkers.root_cause.kinds import CauseKind
 from ackproof.checkers.verdict import CellResult
 from ackproof.history.cell import Cell
 from ackproof.testing.histories import (
@@ -82,11 +83,15 @@ def test_record_that_was_deleted_before_anybody_read_it_leaves_its_loss_open(
 
 
 def test_records_that_were_deleted_too_early_are_lost(tmp_path: Path) -> None:
-    cell = cell_of(deleted(5), tmp_path / "r")
+    deleted(5).write(tmp_path / "r")
+    found = checked(tmp_path / "r")
+    (cell,) = found.cells
     assert cell.verdict is FAIL
     assert cell.lost == 5
-    found = {one.name: one.broken for one in cell.guarantees if one.broken}
-    assert found == {"no-acked-record-lost": 5, "kept-until-retention": 1}
+    broken = {one.name: one.broken for one in cell.guarantees if one.broken}
+    assert broken == {"no-acked-record-lost": 5, "kept-until-retention": 1}
+    causes = [one for one in found.causes if one.anomaly == "lost"]
+    assert [(one.kind, one.records) for one in causes] == [(CauseKind.DELETED_TOO_EARLY, 5)]
 
 
 def test_unobserved_deletion_is_inconclusive(tmp_path: Path) -> None:

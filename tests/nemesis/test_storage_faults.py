@@ -1,5 +1,7 @@
 """Faults on disks and on the files of logs, on the cluster in memory."""
 
+import signal
+
 import pytest
 
 from ackproof.infra.api.interface import InfraError, ProcessState
@@ -204,3 +206,25 @@ def test_zookeeper_is_not_affected(nemesis: Nemesis, fault: Effect) -> None:
     with pytest.raises(Unplannable, match="zookeeper-1"):
         nemesis.aim(fault.name, "zookeeper")  # type: ignore[attr-defined]
     assert FAULTS[fault.name] is fault  # type: ignore[attr-defined]
+
+
+def test_server_is_started_on_its_full_disk(nemesis: Nemesis) -> None:
+    entry = nemesis.strike("disk-full", "broker-2", starts=2)
+    broker = nemesis.memory.system.brokers[1]
+    assert broker.starts == 2
+    assert disks_of(nemesis.memory, 2)[0].refusal == "ENOSPC"
+    proof = nemesis.bitten(entry)
+    assert proof.proven
+    assert proof.observations["started again"] == {"broker-2": "runs"}
+    nemesis.executor.heal(entry)
+    assert disks_of(nemesis.memory, 2)[0].refusal is None
+    assert broker.starts == 3
+    assert nemesis.healed(entry).proven
+
+
+def test_server_that_was_only_killed_was_not_started_on_its_full_disk(nemesis: Nemesis) -> None:
+    entry = nemesis.strike("disk-full", "broker-2", starts=1)
+    nemesis.memory.system.brokers[1].process.signal(signal.SIGKILL)
+    proof = nemesis.bitten(entry)
+    assert not proof.proven
+    assert proof.observations["missing"] == {"started again": ["broker-2"]}
