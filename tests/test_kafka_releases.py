@@ -6,7 +6,13 @@ from pathlib import Path
 DOCS = Path(__file__).parent.parent / "docs"
 sys.path.insert(0, str(DOCS))
 
-from kafka_releases import table  # noqa: E402
+from kafka_releases import VERSIONS, table  # noqa: E402
+
+from ackproof.harness.shrinking.counterfactuals import NEWEST  # noqa: E402
+
+
+def test_newest_release_of_the_table_is_what_ackproof_why_tries() -> None:
+    assert f"kafka:{VERSIONS[-1]}" == NEWEST
 
 
 def test_release_without_a_verdict_has_no_result() -> None:

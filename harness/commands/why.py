@@ -70,10 +70,10 @@ def why(
     """Measure what would have prevented a loss: run the campaign of DIR again as it was, and with
     one thing changed each.
 
-    The changes are settings, eligible leader replicas, another client library, and each fault left
-    out. The campaign is DIR/shrink/smallest.yaml if `ackproof shrink` made it, or else the recorded
-    run, in both cases with the cell that lost records alone. The result is DIR/why.md and
-    DIR/why.json.
+    The changes are settings, eligible leader replicas, the newest release, another client library,
+    and each fault left out. The campaign is DIR/shrink/smallest.yaml if `ackproof shrink` made it,
+    or else the recorded run, in both cases with the cell that lost records alone. The result is
+    DIR/why.md and DIR/why.json.
 
     Results are kept: after Ctrl-C, the next call goes on with the rest. Exits with 0 when all runs
     came to a verdict and the loss came back, else with 3.

@@ -32,6 +32,7 @@ from ackproof.harness.subprocesses import CachedRun
 from ackproof.history.cell import LIBRARIES, Cell
 from ackproof.history.messages import printable
 from ackproof.history.storage import write_text
+from ackproof.infra.clients.builds import KAFKA_CLIENTS
 from ackproof.infra.clients.programs import client_of
 from ackproof.infra.systems import parse
 from ackproof.infra.systems.kafka.product import KafkaBuild
@@ -47,6 +48,9 @@ ELIGIBLE = "kafka:4.1.1"
 by default (KIP-966)."""
 
 _ELIGIBLE_SINCE = (4, 1)
+NEWEST = "kafka:4.4.0"
+"""The release for the change to a newer one: the newest in the table of docs/kafka.md."""
+
 FAULTS_MAX = 8
 """The most faults of which each is left out in turn."""
 
@@ -173,6 +177,9 @@ def _changes(document: Content, cell: Cell) -> Iterator[_Change | LeftOut]:
         yield _Change(name="flush.messages=1", document=with_cell({"topic": topic}))
     yield _idempotent(cell, with_cell)
     yield _eligible(document)
+    yield _newest(document)
+    if cell.client.startswith("java:"):
+        yield _Change(name=f"client=java:{KAFKA_CLIENTS}", document=with_cell({"client": "java"}))
     yield _another_client(cell, with_cell)
     yield from _without_faults(document)
 
@@ -221,9 +228,26 @@ def _eligible(document: Content) -> _Change | LeftOut:
         return LeftOut(name=name, reason=f"{build.text} has no release that is known to have them")
     if not build.is_before(_ELIGIBLE_SINCE):
         return LeftOut(name=name, reason=f"{build.text} has them by default in a new cluster")
+    return _Change(name=f"{name} ({ELIGIBLE})", document=_with_release(document, ELIGIBLE))
+
+
+def _newest(document: Content) -> _Change | LeftOut:
+    name, build = f"release {NEWEST}", parse(document["cluster"]["system"])
+    if not isinstance(build, KafkaBuild):
+        return LeftOut(name=name, reason=f"{build.text} is no release of Apache Kafka")
+    if not build.is_before(_numbers(NEWEST)):
+        return LeftOut(name=name, reason=_ALREADY)
+    return _Change(name=name, document=_with_release(document, NEWEST))
+
+
+def _numbers(system: str) -> tuple[int, ...]:
+    return tuple(int(number) for number in system.partition(":")[2].split("."))
+
+
+def _with_release(document: Content, system: str) -> Content:
+    """Return the campaign on another release, with the metadata quorum that this has by default."""
     cluster = {key: of for key, of in document["cluster"].items() if key != "metadata.quorum"}
-    cluster["system"] = ELIGIBLE
-    return _Change(name=f"{name} ({ELIGIBLE})", document={**document, "cluster": cluster})
+    return {**document, "cluster": {**cluster, "system": system}}
 
 
 def _another_client(cell: Cell, with_cell: _WithCell) -> _Change | LeftOut:

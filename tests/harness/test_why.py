@@ -17,6 +17,7 @@ from ackproof.harness.report import verdict
 from ackproof.harness.shrinking.counterfactuals import (
     AS_IT_WAS,
     DOCUMENT,
+    NEWEST,
     PAGE,
     Answer,
     NoCounterfactual,
@@ -31,6 +32,7 @@ from ackproof.harness.shrinking.counterfactuals import (
 )
 from ackproof.harness.shrinking.reductions import Candidate
 from ackproof.harness.subprocesses import CachedRun
+from ackproof.infra.clients.builds import KAFKA_CLIENTS
 from tests.support.builders.results import cell_result, guarantee
 
 DESIGN: Mapping[str, Any] = {
@@ -115,6 +117,22 @@ def test_older_kafka_gets_a_release_with_eligible_leader_replicas(tmp_path: Path
     )
     new = {"system": "kafka:4.1.1", "brokers": 3}
     assert "by default" in left(tmp_path, cluster=new)["eligible leader replicas"]
+
+
+def test_newest_release_is_a_change(tmp_path: Path) -> None:
+    name = f"release {NEWEST}"
+    old = {"system": "kafka:3.2.0", "brokers": 3, "metadata.quorum": "zookeeper"}
+    changed = tried(tmp_path, cluster=old)[name]
+    assert changed.system == NEWEST
+    assert "metadata.quorum" not in yaml.safe_load(changed.text)["cluster"]
+    assert left(tmp_path, cluster={"system": NEWEST, "brokers": 3})[name] == "already so"
+    assert "no release" in left(tmp_path)[name]
+
+
+def test_older_java_client_gets_the_newest(tmp_path: Path) -> None:
+    cells = {**DESIGN["cells"], "client": "java:4.1.1"}
+    one = tried(tmp_path, cells=cells)[f"client=java:{KAFKA_CLIENTS}"]
+    assert yaml.safe_load(one.text)["cells"]["client"] == "java"
 
 
 def test_many_faults_are_not_left_out_one_by_one(tmp_path: Path) -> None:
