@@ -11,7 +11,7 @@ from kafka_releases import VERSIONS, table  # noqa: E402
 from ackproof.harness.shrinking.counterfactuals import NEWEST  # noqa: E402
 
 
-def test_newest_release_of_the_table_is_what_ackproof_why_tries() -> None:
+def test_ackproof_why_tries_the_newest_release_of_the_table() -> None:
     assert f"kafka:{VERSIONS[-1]}" == NEWEST
 
 
