@@ -8,8 +8,9 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
+from ackproof.history.schema import LOST_WITH_POD
 from tests.e2e.conftest import PROJECT
-from tests.support.clusters.kafka_in_pods import KafkaInPods, kafka_in_pods
+from tests.support.clusters.kafka_in_pods import BROKERS, RACKS, KafkaInPods, kafka_in_pods
 from tests.support.clusters.operator import check_found_loss, lose_by_an_unclean_election
 from tests.support.processes.deadlines import PATIENCE_S, TEST_S
 from tests.support.processes.process import until
@@ -36,9 +37,8 @@ def kafka(tmp_path_factory):
         yield cluster
 
 
-def vary(ackproof, cluster, *faults, **around):
-    schedule = {**AROUND, **around}
-    sections = {"cells": CELLS, "schedule": schedule, "limits": LIMITS}
+def vary(ackproof, cluster, *faults, cells=CELLS):
+    sections = {"cells": cells, "schedule": AROUND, "limits": LIMITS}
     ackproof.vary(
         {**sections, "evidence": {"acked.min": 50}, "cluster": cluster, "faults": list(faults)}
     )
@@ -59,7 +59,6 @@ def seen_of_faults(ackproof) -> list[dict[str, Any]]:
 
 
 def test_faults_on_pods_are_proven_and_undone(kafka: KafkaInPods, ackproof) -> None:
-    """Broker 0 keeps its address, by which clients find the cluster."""
     vary(
         ackproof,
         kafka.section(),
@@ -165,6 +164,48 @@ def test_records_lost_by_an_unclean_election_in_pods_are_found(
     )
 
 
+def test_brokers_are_rolled_impatiently_and_a_zone_fails(kafka: KafkaInPods, ackproof) -> None:
+    zone = {"story": "zone-failure", "rack": "r0"}
+    vary(ackproof, kafka.section(racks=RACKS), {"story": "impatient-roll"}, zone)
+    before = kafka.uids()
+    result = ackproof("run", "small.yaml", "--out", "results", "--yes")
+    assert result.returncode == 0, result.stdout + result.stderr
+    document = verdict_of(ackproof)
+    faults = document["faults"]
+    rolled = sorted(fault["servers"] for fault in faults[:-1])
+    assert rolled == [["broker-0"], ["broker-1"], ["broker-2"]]
+    assert faults[-1]["servers"] == ["broker-0", "broker-2"]
+    assert all(fault["proven"] for fault in faults), faults
+    assert document["cells"][0]["verdict"] == "pass"
+    assert not set(before) & set(kafka.uids())
+
+
+def test_loss_of_the_storage_of_a_pod_is_foretold_and_counted(ackproof) -> None:
+    """Kafka 4 lets a broker that returns empty lead nothing before it has caught up."""
+    warned = (
+        "warning: the log.dirs of kafka-0, kafka-1, kafka-2 are on the emptyDir volume data, which "
+        "is lost with the pod. kill will empty these brokers"
+    )
+    storage = "the emptyDir volume data"
+    with kafka_in_pods(None, os.environ["ACKPROOF_KUBERNETES_IMAGE"]) as kafka:
+        kill = {"fault": "kill", "target": "leader(any, 0)", "hold": "12s"}
+        vary(ackproof, kafka.section(), kill)
+        asked = ackproof("run", "small.yaml", "--preflight", "--yes")
+        assert asked.returncode == 0, asked.stdout + asked.stderr
+        assert warned in asked.stdout, asked.stdout
+        result = ackproof("run", "small.yaml", "--out", "results", "--yes")
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert warned in result.stdout, result.stdout
+    document = verdict_of(ackproof)
+    ((server,),) = [fault["servers"] for fault in document["faults"]]
+    assert document["cells"][0]["verdict"] == "pass"
+    exposure = [(one["kind"], one["fault"]) for one in document["exposure"]]
+    assert ("lost disks", "kill#1") in exposure, exposure
+    assert any(one.get(LOST_WITH_POD) == {server: storage} for one in seen_of_faults(ackproof))
+    page = (ackproof.directory / "results" / "report.html").read_text()
+    assert f"({server}: {storage}). The loss of a record" in page
+
+
 # --- nodes ----------------------------------------------------------------------------------------
 
 STRIMZI = PROJECT / "deploy" / "strimzi"
@@ -192,14 +233,32 @@ def test_drained_node_is_left_by_its_brokers_and_takes_pods_again(
     there, former, before = on_node_of(kafka, 1), kafka.nodes()[1], kafka.uids()
     result = ackproof("run", "small.yaml", "--out", "results", "--yes")
     assert result.returncode == 0, result.stdout + result.stderr
+    where = "are on the hostPath volume data, which stays on its node"
+    assert f"{where}. A broker that drain moves" in result.stdout, result.stdout
     document = verdict_of(ackproof)
     (fault,) = document["faults"]
     assert fault["proven"] is True
     assert fault["servers"] == [f"broker-{n}" for n, affected in enumerate(there) if affected]
+    page = (ackproof.directory / "results" / "report.html").read_text()
+    assert f"{', '.join(fault['servers'])} on {former}</span>" in page
     assert document["cells"][0]["verdict"] == "pass"
     assert [old != new for old, new in zip(before, kafka.uids(), strict=True)] == there
     assert all(kafka.nodes()[n] != former for n, affected in enumerate(there) if affected)
     assert kafka.cordoned() == set()
+
+
+def test_nodes_of_all_brokers_are_drained_in_turn(kafka: KafkaInPods, ackproof) -> None:
+    """Afterwards no broker has the address that it had."""
+    vary(ackproof, kafka.section(), {"story": "rolling-drain"})
+    before = kafka.uids()
+    result = ackproof("run", "small.yaml", "--out", "results", "--yes")
+    assert result.returncode == 0, result.stdout + result.stderr
+    document = verdict_of(ackproof)
+    assert [fault["proven"] for fault in document["faults"]] == [True] * BROKERS
+    assert document["cells"][0]["verdict"] == "pass"
+    assert not set(before) & set(kafka.uids())
+    assert kafka.cordoned() == set()
+    assert kafka.topics() == set()
 
 
 def test_preflight_reports_the_missing_rights_of_a_drain(kafka: KafkaInPods, ackproof) -> None:

@@ -7,6 +7,7 @@ import subprocess
 import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -132,6 +133,55 @@ def test_cluster_accepts_every_rendered_object(client, namespace, tmp_path: Path
         kind = dynamic.resources.get(api_version=one["apiVersion"], kind=one["kind"])
         where = one["metadata"].get("namespace", namespace) if kind.namespaced else None
         kind.create(body=one, namespace=where, dry_run="All")
+
+
+@contextmanager
+def account(client: ApiClient, namespace: str, values: Path) -> Iterator[str]:
+    """Yield the name of the user that a release's account is, with its rights alone."""
+    dynamic = DynamicClient(client)
+    made = []
+    try:
+        for one in rendered(values, namespace):
+            if one["kind"] != "ServiceAccount" and "rbac" not in one["apiVersion"]:
+                continue
+            kind = dynamic.resources.get(api_version=one["apiVersion"], kind=one["kind"])
+            where = one["metadata"].get("namespace", namespace) if kind.namespaced else None
+            kind.create(body=one, namespace=where)
+            made.append((kind, one["metadata"]["name"], where))
+        yield f"system:serviceaccount:{namespace}:{NAME}"
+    finally:
+        for kind, name, where in made:
+            kind.delete(name=name, namespace=where)
+
+
+def may(client: ApiClient, user: str, verb: str, resource: str, namespace: str = "") -> bool:
+    name, _, part = resource.partition("/")
+    asked = {"verb": verb, "resource": name, "subresource": part, "namespace": namespace}
+    review = kube.AuthorizationV1Api(client).create_subject_access_review(
+        {"spec": {"user": user, "resourceAttributes": asked}}
+    )
+    return bool(review.status.allowed)
+
+
+@pytest.mark.parametrize("drain", [True, False])
+def test_account_may_cordon_nodes_only_if_the_values_say_so(
+    client, namespace: str, tmp_path: Path, drain: bool
+) -> None:
+    evict = {"apiGroups": [""], "resources": ["pods/eviction"], "verbs": ["create"]}
+    campaign = {"campaign": "mine.yaml", "campaigns": {"mine.yaml": "name: mine\n"}}
+    rights = {"roles": {namespace: [evict]}, "drain": drain}
+    file = tmp_path / "values.json"
+    file.write_text(json.dumps({**campaign, "backend": "", "rbac": rights}))
+    with account(client, namespace, file) as user:
+        evicts = partial(may, client, user, "create", "pods/eviction")
+        wait_until(lambda: evicts(namespace), PATIENCE_S, "the rights in the namespace", 0.2)
+        cordons = partial(may, client, user, "patch", "nodes")
+        wait_until(lambda: cordons() is drain, PATIENCE_S, "the rights on nodes", 0.2)
+        assert may(client, user, "get", "nodes") is drain
+        assert not evicts("default")
+        others = {"delete nodes": "", "create nodes/proxy": "", "delete pods": namespace}
+        for words, where in {**others, "get secrets": namespace}.items():
+            assert not may(client, user, *words.split(), where), words
 
 
 @pytest.mark.parametrize(

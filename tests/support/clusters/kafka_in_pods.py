@@ -27,10 +27,27 @@ from tests.support.processes.deadlines import PATIENCE_S
 from tests.support.processes.process import until
 
 BROKERS = 3
+RACKS = {"r0": [0, 2], "r1": [1]}
 _CONTROLLER = 100
 _CLUSTER_ID = "cG9kcy1vZi10aGUtdGVzdC"
+_LABELS = {"app": "kafka"}
 _SELECTOR = "app=kafka"
 _RIGHTS = {"Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding"}
+_APART: Mapping[str, Any] = {
+    "podAntiAffinity": {
+        "preferredDuringSchedulingIgnoredDuringExecution": [
+            {
+                "weight": 100,
+                "podAffinityTerm": {
+                    "topologyKey": "kubernetes.io/hostname",
+                    "labelSelector": {"matchLabels": _LABELS},
+                },
+            }
+        ]
+    }
+}
+"""The wish that each broker has a node of its own."""
+_SERVES = {"readinessProbe": {"tcpSocket": {"port": 9092}, "periodSeconds": 1}}
 _BY_HAND = "test/by-hand"
 _START = """\
 set -e
@@ -54,24 +71,26 @@ def _script(listeners: str) -> str:
     return script.replace("JVM", " ".join(JVM)).replace("LOGS_BY", LOGS_BY)
 
 
-_BROKER = _script("listeners=PLAINTEXT://$POD_IP:9092")
+_BROKER = _script("listeners=PLAINTEXT://$POD_IP:9092\nbroker.rack=r$((NODE_ID % 2))")
 _KEEPER = _script(
     "listeners=CONTROLLER://$POD_IP:9093\ncontroller.quorum.voters=$NODE_ID@$POD_IP:9093"
 )
 
 
 class KafkaInPods:
-    """Three brokers of a StatefulSet, and a controller in a pod of its own, in a namespace.
+    """Three brokers of a StatefulSet behind a Service, and a controller in a pod of its own, in a
+    namespace.
 
     Attributes:
+        bootstrap: The address of the Service, which stays when pods come and go.
         voters: The address of the controller, as in ``controller.quorum.voters``.
     """
 
-    def __init__(self, core: "kube.CoreV1Api", image: str, jars: Path, files: Path) -> None:
+    def __init__(self, core: "kube.CoreV1Api", image: str, jars: Path, files: Path | None) -> None:
         self.core = core
         self.namespace = f"kafka-of-test-{secrets.token_hex(3)}"
         self._image, self._jars, self._files = image, jars, files
-        self.voters = ""
+        self.bootstrap = self.voters = ""
         self._roles: list[str] = []
 
     def start(self) -> None:
@@ -79,10 +98,10 @@ class KafkaInPods:
         self.core.create_namespaced_pod(self.namespace, self._controller())
         until("the controller has an address", lambda: bool(self._address("keeper")), PATIENCE_S)
         self.voters = f"{_CONTROLLER}@{self._address('keeper')}:9093"
+        service = self.core.create_namespaced_service(self.namespace, _service())
+        self.bootstrap = f"{service.spec.cluster_ip}:9092"
         apps = kube.AppsV1Api(self.core.api_client)
         apps.create_namespaced_stateful_set(self.namespace, self._brokers())
-        names = [f"kafka-{number}" for number in range(BROKERS)]
-        until("all pods have addresses", lambda: all(map(self._address, names)), PATIENCE_S)
         until("all brokers serve", self.complete, PATIENCE_S)
 
     def close(self) -> None:
@@ -92,12 +111,6 @@ class KafkaInPods:
             rights.delete_cluster_role(name)
         self.core.delete_namespace(self.namespace, grace_period_seconds=0)
         until("the namespace is gone", self._is_gone, PATIENCE_S)
-
-    @property
-    def bootstrap(self) -> str:
-        """Return the addresses that the brokers' pods have now."""
-        addresses = map(self.address, range(BROKERS))
-        return ",".join(f"{address}:9092" for address in addresses if address)
 
     def uids(self) -> Sequence[str]:
         """Return the uid of each broker's pod."""
@@ -117,8 +130,7 @@ class KafkaInPods:
 
     def forbid_evictions(self) -> None:
         """Make a disruption budget, named ``budget``, that forbids to evict any broker."""
-        labels = dict([_SELECTOR.split("=")])
-        spec = {"minAvailable": BROKERS, "selector": {"matchLabels": labels}}
+        spec = {"minAvailable": BROKERS, "selector": {"matchLabels": _LABELS}}
         kube.PolicyV1Api(self.core.api_client).create_namespaced_pod_disruption_budget(
             self.namespace, {"metadata": {"name": "budget"}, "spec": spec}
         )
@@ -244,27 +256,31 @@ class KafkaInPods:
     def _brokers(self) -> Mapping[str, Any]:
         properties = {"process.roles": "broker", "controller.quorum.voters": self.voters}
         index = "metadata.labels['apps.kubernetes.io/pod-index']"
-        labels = {"app": "kafka"}
         return {
             "metadata": {"name": "kafka"},
             "spec": {
                 "replicas": BROKERS,
                 "podManagementPolicy": "Parallel",
-                "selector": {"matchLabels": labels},
+                "selector": {"matchLabels": _LABELS},
                 "template": {
-                    "metadata": {"labels": labels},
+                    "metadata": {"labels": _LABELS},
                     "spec": {
-                        **self._pod(_BROKER, properties, [_of_field("NODE_ID", index)]),
-                        "affinity": _apart(labels),
+                        **self._pod(_BROKER, properties, [_of_field("NODE_ID", index)], _SERVES),
+                        "affinity": _APART,
                     },
                 },
             },
         }
 
     def _pod(
-        self, script: str, own: Mapping[str, str], variables: Sequence[Mapping[str, Any]]
+        self,
+        script: str,
+        own: Mapping[str, str],
+        variables: Sequence[Mapping[str, Any]],
+        probes: Mapping[str, Any] = {},
     ) -> Mapping[str, Any]:
         properties = {**COMMON, **own, "log.dirs": "/data/logs"}
+        data = {"emptyDir": {}} if self._files is None else _of_host(self._files)
         lines = "\n".join(f"{name}={value}" for name, value in properties.items())
         return {
             "terminationGracePeriodSeconds": 60,
@@ -275,6 +291,7 @@ class KafkaInPods:
                     "image": self._image,
                     "imagePullPolicy": "IfNotPresent",
                     "command": ["sh", "-c", script],
+                    **probes,
                     "env": [
                         {"name": "PROPERTIES", "value": lines},
                         {"name": "CLASSPATH", "value": "/jars/*"},
@@ -291,17 +308,19 @@ class KafkaInPods:
                 }
             ],
             "volumes": [
-                {"name": "jars", "hostPath": {"path": str(self._jars)}},
-                {"name": "data", "hostPath": {"path": str(self._files)}},
+                {"name": "jars", **_of_host(self._jars)},
+                {"name": "data", **data},
             ],
         }
 
 
-def _apart(labels: Mapping[str, str]) -> Mapping[str, Any]:
-    """Return the wish that each pod with these labels has a node of its own."""
-    term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": labels}}
-    wish = {"weight": 100, "podAffinityTerm": term}
-    return {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [wish]}}
+def _service() -> Mapping[str, Any]:
+    ports = [{"name": "kafka", "port": 9092}]
+    return {"metadata": {"name": "kafka"}, "spec": {"selector": _LABELS, "ports": ports}}
+
+
+def _of_host(path: Path) -> dict[str, Any]:
+    return {"hostPath": {"path": str(path)}}
 
 
 def _of_field(name: str, path: str) -> Mapping[str, Any]:
@@ -309,8 +328,12 @@ def _of_field(name: str, path: str) -> Mapping[str, Any]:
 
 
 @contextlib.contextmanager
-def kafka_in_pods(files: Path, image: str) -> Iterator[KafkaInPods]:
-    """Yield a cluster that serves. ``files``: an empty directory, ``image``: one with Java."""
+def kafka_in_pods(files: Path | None, image: str) -> Iterator[KafkaInPods]:
+    """Yield a cluster that serves.
+
+    ``files`` is an empty directory, which all nodes share and pods find again. With None, the files
+    of a pod are lost with it. ``image`` is one with Java.
+    """
     release = released(VERSIONS[-1])
     fetch(release, print)
     with connected() as user:

@@ -16,12 +16,13 @@ set -euo pipefail
 
 VERSION=1.34.4  # the last whose kubelet starts on version 1 of control groups; takes containerd 1.6
 here=$(dirname "$(readlink -f "$0")")
-programs=${XDG_CACHE_HOME:-$HOME/.cache}/ackproof/kubernetes-$VERSION
+sources=$(cat "$here/build.sh" "$here/kube/main.go" "$here/pause.c" | sha256sum | cut -c1-8)
+programs=${XDG_CACHE_HOME:-$HOME/.cache}/ackproof/kubernetes-$VERSION-$sources
 export KUBE=$programs/kube
 export STATE=${ACKPROOF_KUBERNETES_STATE:-/tmp/ackproof-kubernetes}
 export NODES_NET=10.66.0 PODS_NET=10.67
+SERVICES_NET=10.68.0.0/16
 HOST=$NODES_NET.254
-SERVICES_NET=10.68.0
 BRIDGE=ackkube
 PASSING=(-i $BRIDGE -o $BRIDGE -j ACCEPT)
 ETCD=http://127.0.0.1:12379
@@ -103,7 +104,7 @@ END
     wait_for 60 etcd curl -sf $ETCD/health
     background apiserver "$KUBE" apiserver --etcd-servers=$ETCD \
         --bind-address=$HOST --advertise-address=$HOST --cert-dir="$STATE/pki" \
-        --service-cluster-ip-range=$SERVICES_NET.0/16 --token-auth-file="$STATE/tokens.csv" \
+        --service-cluster-ip-range=$SERVICES_NET --token-auth-file="$STATE/tokens.csv" \
         --service-account-issuer=https://kubernetes.default.svc \
         --service-account-key-file="$STATE/accounts.key" \
         --service-account-signing-key-file="$STATE/accounts.key" \
@@ -119,7 +120,7 @@ END
 
 # --- nodes ---------------------------------------------------------------------------------------
 
-network() {  # network NODES: pods are reached from here by a route to each node
+network() {  # network NODES: pods are reached from here by a route to each node, services by the first
     local node
     ip link add $BRIDGE type bridge
     ip address add $HOST/24 dev $BRIDGE
@@ -135,15 +136,9 @@ network() {  # network NODES: pods are reached from here by a route to each node
         ip -n "$BRIDGE$node" link set eth0 up
         ip -n "$BRIDGE$node" route add default via $HOST
         ip netns exec "$BRIDGE$node" sysctl -qw net.ipv4.ip_forward=1
-        # The one service that pods need: the API server, which has the first address of the range.
-        ip netns exec "$BRIDGE$node" nft -f - <<END
-table ip services {
-    chain in { type nat hook prerouting priority dstnat
-        ip daddr $SERVICES_NET.1 tcp dport 443 dnat to $HOST:6443; }
-}
-END
         ip route add "$PODS_NET.$node.0/24" via "$NODES_NET.$node"
     done
+    ip route add $SERVICES_NET via $NODES_NET.1
     for node in $(seq "$1"); do
         for other in $(seq "$1"); do
             [ "$node" = "$other" ] ||

@@ -1,6 +1,6 @@
 #!/bin/bash
 # The first process of a node of cluster.sh, in namespaces of its own: node.sh NUMBER
-# It starts containerd and the kubelet. With STATE, KUBE, NODES_NET and PODS_NET of cluster.sh.
+# It starts containerd, the proxy of services and the kubelet. With STATE, KUBE, NODES_NET and PODS_NET of cluster.sh.
 set -euo pipefail
 number=$1 own=$STATE/node$1
 
@@ -88,7 +88,11 @@ until ctr --address containerd.sock version >/dev/null 2>&1; do
     sleep 0.1
 done
 ctr --address containerd.sock --namespace k8s.io images import "$STATE/pause.tar"
+# Packets from elsewhere than pods, as of this machine, come back by the same node.
+"$KUBE" proxy --proxy-mode=nftables --kubeconfig="$STATE/kubeconfig" --cluster-cidr="$PODS_NET.0.0/16" \
+    --hostname-override="node$number" --conntrack-max-per-core=0 --conntrack-tcp-timeout-established=0 \
+    --conntrack-tcp-timeout-close-wait=0 --healthz-bind-address= --metrics-bind-address= >proxy.log 2>&1 &
 "$KUBE" kubelet --config=kubelet.yaml --kubeconfig="$STATE/kubeconfig" --root-dir="$own/kubelet" \
     --cert-dir="$own/pki" --hostname-override="node$number" --node-ip="$NODES_NET.$number" \
     >kubelet.log 2>&1 &
-wait $!  # as the first process, bash reaps the orphans of containerd's shims meanwhile
+wait $!  # for the kubelet. As the first process, bash reaps the orphans of containerd's shims meanwhile

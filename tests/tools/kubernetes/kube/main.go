@@ -15,6 +15,7 @@ import (
 	kubectl "k8s.io/kubectl/pkg/cmd"
 	apiserver "k8s.io/kubernetes/cmd/kube-apiserver/app"
 	manager "k8s.io/kubernetes/cmd/kube-controller-manager/app"
+	proxy "k8s.io/kubernetes/cmd/kube-proxy/app"
 	scheduler "k8s.io/kubernetes/cmd/kube-scheduler/app"
 	kubelet "k8s.io/kubernetes/cmd/kubelet/app"
 )
@@ -29,6 +30,8 @@ func command(name string) *cobra.Command {
 		return scheduler.NewSchedulerCommand()
 	case "kubelet":
 		return kubelet.NewKubeletCommand(context.Background())
+	case "proxy":
+		return proxy.NewProxyCommand()
 	case "kubectl":
 		return kubectl.NewDefaultKubectlCommand()
 	}
@@ -43,6 +46,6 @@ func main() {
 			os.Exit(cli.Run(program))
 		}
 	}
-	fmt.Fprintln(os.Stderr, "usage: kube apiserver|controller-manager|scheduler|kubelet|kubectl [ARGUMENT...]")
+	fmt.Fprintln(os.Stderr, "usage: kube apiserver|controller-manager|scheduler|kubelet|proxy|kubectl [ARGUMENT...]")
 	os.Exit(2)
 }
