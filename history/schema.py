@@ -80,6 +80,8 @@ READS = pa.schema(
 the end that the consumer reached, the number of records that it got, and whether it read everything
 between the bounds."""
 
+LOST_WITH_POD = "lost with the pod"
+
 FAULTS = pa.schema(
     [
         pa.field("fault_id", pa.int32(), nullable=False),
@@ -109,7 +111,8 @@ recovered from it), ``failed``.
   without any error). ``unclean`` stands for a fault that allows leaders of these partitions to be
   elected outside the ISR. Null for any other fault.
 - ``facts``: JSON of what was read to resolve the target.
-- ``evidence``: JSON of what was observed. For an ``inject`` it says what kept the cluster from
+- ``evidence``: JSON of what was observed. An ``injected`` has the storage that was lost with the
+  pods of brokers, if any was (:data:`LOST_WITH_POD`). An ``inject`` has what kept the cluster from
   being complete when the time to settle was over. It is null if the cluster was complete or the
   fault did not wait for that.
 """

@@ -24,6 +24,7 @@ from ackproof.checkers.index import columns
 from ackproof.history import reader
 from ackproof.history.manifest import PlannedFault
 from ackproof.history.names import SendType
+from ackproof.history.schema import LOST_WITH_POD
 from ackproof.history.storage import AnyPath, digest, matching
 from ackproof.history.transactional import SESSIONS_MAX, TransactionEvent
 
@@ -44,6 +45,7 @@ class FaultSpan:
         took_from: The partitions, as ``t-0``, of which it destroyed data; None if they are unknown.
         part: Its role in a story; None for a fault by itself.
         title: The name that its campaign gives it; empty without one.
+        nodes: The nodes of Kubernetes that it struck, on which the servers were.
     """
 
     fault_id: int
@@ -59,11 +61,18 @@ class FaultSpan:
     took_from: frozenset[str] | None = frozenset()
     part: "StoryPart | None" = None
     title: str = ""
+    nodes: tuple[str, ...] = ()
 
     @property
     def label(self) -> str:
         """Return its name and number, such as ``kill#1`` or ``command:az-outage#1``."""
         return label_of(self.fault, self.fault_id, self.title)
+
+    @property
+    def lost_storage(self) -> object:
+        """Return the storage that was lost with the pods of brokers, in words, by broker, or None
+        if none was."""
+        return self.evidence.get(LOST_WITH_POD)
 
     def takes_from(self, topic: str) -> bool:
         """Return whether it destroyed data of the topic, or may have."""
@@ -249,8 +258,8 @@ def _span(
     fault_id: int, events: Mapping[str, Mapping[str, Any]], part: StoryPart | None
 ) -> FaultSpan:
     first = min(events.values(), key=lambda row: row["time"])
-    struck, verified = events.get("inject", {}), events.get("verified", {})
-    healed = events.get("healed", {})
+    told = [events.get(event, {}) for event in ("inject", "injected", "verified")]
+    healed, verified = events.get("healed", {}), told[-1]
     servers = next((row["servers"] for row in events.values() if row["servers"]), ())
     return FaultSpan(
         fault_id=fault_id,
@@ -261,11 +270,19 @@ def _span(
         end=healed.get("time") if healed.get("proven") else None,
         injected="injected" in events,
         proven=verified.get("proven"),
-        evidence=_object(struck.get("evidence")) | _object(verified.get("evidence")),
+        evidence={k: v for row in told for k, v in _object(row.get("evidence")).items()},
         healing=_object(healed.get("evidence")),
         took_from=_took_from(events.values()),
         part=part,
+        nodes=_nodes(_object(first.get("facts")), servers),
     )
+
+
+def _nodes(facts: Mapping[str, Any], servers: Iterable[str]) -> tuple[str, ...]:
+    """Return the nodes of Kubernetes on which servers were, if the target was resolved to nodes."""
+    pods = facts.get("pods")
+    places = [pods.get(server) for server in servers] if isinstance(pods, dict) else []
+    return tuple(sorted({str(one.get("node")) for one in places if isinstance(one, dict)}))
 
 
 def _took_from(events: Iterable[Mapping[str, Any]]) -> frozenset[str] | None:

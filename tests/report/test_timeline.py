@@ -15,7 +15,7 @@ from ackproof.harness.report import figures, timeline
 from ackproof.harness.report.rows import rows
 from ackproof.harness.report.timeline import FaultSpan, StoryPart, Timeline
 from ackproof.history.manifest import PlannedFault
-from ackproof.history.schema import TABLES
+from ackproof.history.schema import LOST_WITH_POD, TABLES
 from tests.support.builders.checked_runs import checked
 from tests.support.builders.histories import MadeRun, a_fault, kept, write_campaign
 from tests.support.builders.results import cell_result, of_cells
@@ -105,6 +105,21 @@ def test_a_fault_of_a_story_is_shown_as_its_step(tmp_path: Path) -> None:
     for name in ("crash-loop#1", "bounce-1", "rolling-restart#2", "restart-1", "kill#3"):
         assert f">{name}</text>" in picture
     assert ">kill#1</text>" not in picture
+
+
+def test_nodes_of_a_fault_and_storage_that_it_took_are_named(tmp_path: Path) -> None:
+    facts = json.dumps({"pods": {"broker-1": {"node": "node-7", "uid": "u"}}})
+    lost = json.dumps({LOST_WITH_POD: {"broker-1": "the emptyDir volume data"}})
+    faults = [
+        {**row, "facts": facts, "evidence": lost if row["event"] == "injected" else None}
+        for row in a_fault(10, 18, fault="drain", destroys="all")
+    ]
+    made = MadeRun(partitions={("t", 0): kept(*range(1, 50))}, faults=faults)
+    directory = write_campaign(tmp_path, made)
+    pq.write_table(ANOMALIES.empty_table(), directory / "anomalies.parquet")
+    page = report.write(directory, checked(directory)).page.read_text()
+    assert '<span class="part">broker-1 on node-7</span>' in page
+    assert "(broker-1: the emptyDir volume data). The loss of a record" in page
 
 
 def test_events_of_coordinators_and_replicas_are_read(tmp_path: Path) -> None:
