@@ -50,6 +50,7 @@ from ackproof.infra.systems.external.probes import (
     Right,
     SurveyedCluster,
     granted,
+    pod_storage,
     survey,
 )
 from ackproof.infra.systems.external.reachability import why_silent, why_unreadable
@@ -57,7 +58,7 @@ from ackproof.infra.systems.external.system import ExternalSystem, metadata_of
 from ackproof.infra.systems.product import KAFKA
 from ackproof.nemesis import FAULTS
 from ackproof.nemesis.interface import Aim, Fault
-from ackproof.nemesis.process.pods import DRAIN, Drained
+from ackproof.nemesis.process.pods import DRAIN, ON_KUBERNETES, Drained
 from ackproof.workloads.topics import TopicsRefused, create_topics
 
 KEPT: Mapping[str, str] = {
@@ -71,6 +72,7 @@ _EVERY_S = 0.5
 _CONNECTION = "cluster.external.client"
 _RELEASE = "cluster.external.controllers.release"
 _STATE = "XDG_STATE_HOME"
+_MOVING = frozenset(fault.name for fault in ON_KUBERNETES)
 _SESSIONS = ("broker.session.timeout.ms", "zookeeper.session.timeout.ms")
 
 
@@ -266,6 +268,8 @@ def ask(
         _read_metadata(described, described.controllers, found.cluster_id, tell)
     yield from _differences(cluster, described, found)
     yield from _pods(campaign, cluster, described)
+    for warning in _lost_storage(campaign, cluster, described):
+        tell(f"warning: {warning}")
     yield from _compacting(campaign, found)
     if not described.controllers_have_agents:
         yield from _still_connected(campaign, found)
@@ -462,6 +466,45 @@ def _pods(
         cordons=bool(ways),
     ):
         yield Problem(field="cluster.external.kubernetes", reason=reason)
+
+
+def _lost_storage(
+    campaign: Campaign, cluster: ClusterSpec, described: DescribedCluster
+) -> Iterator[str]:
+    """Yield which brokers lose the data of their logs by the campaign's faults, because of where
+    their pods keep them. Raises InfraError without an answer of Kubernetes."""
+    named = dict.fromkeys(name for entry in campaign.faults for name in faults_of(entry))
+    moving = [name for name in named if name in _MOVING]
+    ending = [name for name in named if name in ENDING or name in _MOVING]
+    if not ending or cluster.external is None or (spec := cluster.external.kubernetes) is None:
+        return
+    connection = {**described.connection(), "bootstrap.servers": described.bootstrap_servers}
+    for storage, pods in _by_storage(spec.pods, connection, described.brokers).items():
+        words, ends_with_pod = storage
+        where = f"the log.dirs of {', '.join(pods)} are on {words}"
+        if ends_with_pod:
+            yield (
+                f"{where}, which is lost with the pod. {', '.join(ending)} will empty these "
+                "brokers: the loss of a record that no other in-sync replica has is by design of "
+                "the cluster"
+            )
+        elif moving:
+            yield (
+                f"{where}, which stays on its node. A broker that {', '.join(moving)} moves to "
+                "another node may start empty there"
+            )
+
+
+def _by_storage(
+    pods: broker_pods.BrokerPods, connection: Mapping[str, str], brokers: Sequence[int]
+) -> Mapping[tuple[str, bool], Sequence[str]]:
+    """Return the names of pods by the storage that does not stay with their brokers, and whether it
+    ends with the pods."""
+    found: dict[tuple[str, bool], list[str]] = {}
+    for _, storage in sorted(pod_storage(pods, connection, brokers).items()):
+        for one in dict.fromkeys(filter(None, storage)):
+            found.setdefault((one.words, one.ends_with_pod), []).append(one.pod)
+    return found
 
 
 def _drains(campaign: Campaign) -> Iterator[Drained]:

@@ -432,7 +432,8 @@ class Plan:
         effects: In the order in which they are applied; undone in the opposite one.
         spares: Links that stay open: without them it would be another fault.
         rhythm: The rhythm in which the effects come and go while it is held; None: they stay.
-        destroys: What it takes from disks, if that depends on the fault's parameters.
+        destroys: What it takes from disks, if that depends on the fault's parameters, or on the
+            cluster.
     """
 
     effects: tuple[Effect, ...]

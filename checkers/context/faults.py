@@ -78,7 +78,7 @@ TAKE_NOTHING = frozenset(
         "disturb-remote-tier",
     }
 )
-"""Faults that destroy no data, unless their campaign declares it."""
+"""Faults that destroy no data, unless their campaign declares it, or pods take it along."""
 
 COMMAND = "command"
 """The name of a fault by the user's own commands. Its campaign declares its effects."""
@@ -149,8 +149,13 @@ class FaultFacts:
     @property
     def taker(self) -> str:
         """The label of a fault that took data. For a fault by commands it says that the loss was
-        not observed but declared by the campaign."""
-        return f"{self.label}, as its campaign declares," if self.name == COMMAND else self.label
+        not observed but declared by the campaign, and for one that takes nothing by itself that the
+        storage was lost with pods (``nemesis.process.pods.with_lost_storage``)."""
+        if self.name == COMMAND:
+            return f"{self.label}, as its campaign declares,"
+        if self.destroys == "all" and self.name in TAKE_NOTHING:
+            return f"{self.label}, with the storage of the pods that it ended,"
+        return self.label
 
     @property
     def silent(self) -> bool:

@@ -569,8 +569,8 @@ def _missing(narrative: Narrative) -> str:
 
 
 def labels(faults: Sequence[ContextFault]) -> str:
-    """Return the labels of the first few faults."""
-    return " and ".join(fault.label for fault in faults[:_NAMED_MAX])
+    """Return the labels of the first few faults that took data, with how they did."""
+    return " and ".join(fault.taker or fault.label for fault in faults[:_NAMED_MAX])
 
 
 def seconds(nanoseconds: int) -> str:

@@ -69,6 +69,7 @@ class ContextFault:
         servers: The affected servers, or None if unknown.
         start, end: The times between which it was active.
         took: The time by which it had taken data from their disks, or -1 if it takes none.
+        taker: The label with how it took data, where the kind of the fault does not tell.
     """
 
     label: str
@@ -76,6 +77,7 @@ class ContextFault:
     start: int
     end: int
     took: int = -1
+    taker: str = ""
 
     def affected(self, broker: int) -> bool:
         """Return whether it affected a broker, or may have."""
@@ -255,6 +257,7 @@ def _seen(fault: FaultFacts) -> ContextFault:
         start=fault.start,
         end=fault.end,
         took=_UNKNOWN if struck is None else struck.end,
+        taker=fault.taker,
     )
 
 

@@ -147,6 +147,11 @@ class PodView(Protocol):
     All methods raise :class:`InfraError` if the API server does not answer.
     """
 
+    @property
+    def lost_storage(self) -> str | None:
+        """Return the storage of its log directories that is lost with the pod, in words; None if
+        none is known to be."""
+
     def place(self) -> PodPlace | None:
         """Return where the pod is; None if there is none now."""
 

@@ -5,8 +5,8 @@ nodes themselves are not touched, but for a mark that they take no new pods.
 """
 
 import random
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import ClassVar, Literal
 
 from pydantic import Field
@@ -26,6 +26,7 @@ from ackproof.nemesis.effects import (
     EndsNothing,
     OnServer,
     ProcessKill,
+    Terminate,
 )
 from ackproof.nemesis.interface import (
     Aim,
@@ -156,6 +157,33 @@ class Disappearance(ProcessKill):
 
     def __str__(self) -> str:
         return f"kill {self.server} unheard"
+
+
+# --- storage --------------------------------------------------------------------------------------
+
+
+def lost_with_pods(plan: Plan, cluster: Cluster) -> Mapping[str, str]:
+    """Return the storage of log directories that is lost with the pods that a plan ends, in words,
+    by broker."""
+    found = {}
+    for name in _of_ended_pods(plan):
+        view = cluster.server(name).distant
+        if view is not None and view.pod is not None and view.pod.lost_storage is not None:
+            found[name] = view.pod.lost_storage
+    return found
+
+
+def with_lost_storage(plan: Plan, cluster: Cluster) -> Plan:
+    """Return a plan that says that disks are lost if they are lost with every pod that it ends. A
+    loss that only some brokers have is not declared: it would excuse what the others lose."""
+    lost = lost_with_pods(plan, cluster)
+    return replace(plan, destroys="all") if lost and lost.keys() == _of_ended_pods(plan) else plan
+
+
+def _of_ended_pods(plan: Plan) -> set[str]:
+    return {
+        one.server for one in plan.effects if isinstance(one, ProcessKill | Terminate | Eviction)
+    }
 
 
 # --- observations ---------------------------------------------------------------------------------

@@ -159,7 +159,16 @@ def test_a_difference_that_nothing_excuses_fails(tmp_path: Path, changes: Any) -
             | {"cluster": (state(-5, 1, 0, (1, 2, 3)), state(25, 2, 1, (1, 2, 3)))},
             "t-0: kill#2 took data from the disk of a broker that led before",
         ),
-        (damaging("all"), "t-0: kill#2 took data from the disk of a broker that led before"),
+        (
+            damaging("all"),
+            "t-0: kill#2, with the storage of the pods that it ended, took data from the disk of a "
+            "broker that led before",
+        ),
+        (
+            damaging("all", fault="drain")
+            | {"cluster": (state(-5, 1, 0, (1, 2, 3)), state(18, 2, 1, (2, 3)))},
+            "t-0: drain#2, with the storage of the pods that it ended, took data",
+        ),
         (damaging("bits", servers=("broker-3",)), "t-0: kill#2 changed data on the disks"),
         (
             {"cells": [cell(UNCLEAN)], "cluster": OUTSIDE},
@@ -167,7 +176,10 @@ def test_a_difference_that_nothing_excuses_fails(tmp_path: Path, changes: Any) -
         ),
         (damaging("unclean") | {"cluster": OUTSIDE}, "t-0: broker-3 was elected outside the ISR"),
     ],
-    ids=["led on", "leads as it is", "a disk", "bits", "unclean election", "ordered election"],
+    ids=[
+        *("led on", "leads as it is", "a disk", "drained, and led before the end"),
+        *("bits", "unclean election", "ordered election"),
+    ],
 )
 def test_excused_divergence_is_reported_and_does_not_fail(
     tmp_path: Path, changes: Any, why: str

@@ -20,7 +20,7 @@ from ackproof.checkers.check import check
 from ackproof.checkers.context.broker_logs import ReplicaTruncation, Role, truncations_of
 from ackproof.checkers.root_cause.causes import MORE, REPORTED_MAX, reported
 from ackproof.checkers.root_cause.kinds import CauseKind
-from ackproof.checkers.root_cause.narratives import fault_phrases
+from ackproof.checkers.root_cause.narratives import fault_phrases, labels
 from ackproof.checkers.root_cause.partition_context import ContextFault
 from ackproof.checkers.verdict import Cause
 from tests.support.builders.checked_runs import collected, replicas_of
@@ -128,6 +128,14 @@ def test_active_fault_is_named_with_servers_that_it_affects(
     second = 1_000_000_000
     fault = ContextFault(label="reassign#2", servers=servers, start=start * second, end=4 * second)
     assert list(fault_phrases([fault], second, 5 * second)) == [phrase]
+
+
+def test_fault_that_took_data_is_named_with_how_it_did() -> None:
+    fault = ContextFault(label="kill#1", servers=["broker-1"], start=0, end=9, took=1)
+    power = replace(fault, label="power-failure#2")
+    with_pods = replace(fault, taker="kill#1, with the storage of the pods that it ended,")
+    said = "kill#1, with the storage of the pods that it ended, and power-failure#2"
+    assert labels([with_pods, power]) == said
 
 
 def never_told_later(world: World) -> None:

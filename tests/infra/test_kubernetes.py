@@ -167,6 +167,46 @@ def test_pod_that_nothing_keeps_down_is_not_deleted() -> None:
     assert "a pod of another name" in (broker_pods.unkept(made_pod("ReplicaSet")) or "")
 
 
+VOLUMES = {
+    "data": kube.V1Volume(name="data", empty_dir=kube.V1EmptyDirVolumeSource()),
+    "own": kube.V1Volume(name="own", ephemeral=kube.V1EphemeralVolumeSource()),
+    "here": kube.V1Volume(name="here", host_path=kube.V1HostPathVolumeSource(path="/x")),
+    "kept": kube.V1Volume(
+        name="kept",
+        persistent_volume_claim=kube.V1PersistentVolumeClaimVolumeSource(claim_name="c"),
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    ("mounts", "path", "storage"),
+    [
+        ({"/data": "data"}, "/data/logs", ("the emptyDir volume data", True)),
+        ({"/data": "own"}, "/data", ("the ephemeral volume own", True)),
+        ({"/data": "here"}, "/data/logs", ("the hostPath volume here", False)),
+        ({"/data": "kept"}, "/data/logs", None),
+        ({"/data": "data", "/data/logs": "kept"}, "/data/logs/0", None),
+        ({"/data": "kept", "/": "data"}, "/data/logs", None),
+        ({"/data": "kept"}, "/database", ("the file system of the container kafka", True)),
+        ({}, "/tmp/logs", ("the file system of the container kafka", True)),
+        ({"/data": "from a newer version"}, "/data", None),
+    ],
+)
+def test_storage_of_logs_that_does_not_outlive_the_pod_is_named(mounts, path, storage) -> None:
+    pod = made_pod("StatefulSet")
+    mounted = [kube.V1VolumeMount(mount_path=at, name=name) for at, name in mounts.items()]
+    pod.spec = kube.V1PodSpec(
+        containers=[
+            kube.V1Container(name="other", volume_mounts=[]),
+            kube.V1Container(name="kafka", volume_mounts=mounted),
+        ],
+        volumes=list(VOLUMES.values()),
+    )
+    pods = BrokerPods(namespace="n", selector="app=kafka", container="kafka")
+    found = broker_pods.storage_of(pods, pod, path)
+    assert found == (None if storage is None else ("kafka-0", *storage))
+
+
 def test_agents_container_may_affect_the_pod_and_see_the_broker_and_no_more() -> None:
     made = agent_pods.container("ackproof-1", "image", "kafka")
     assert made["targetContainerName"] == "kafka"

@@ -4,7 +4,13 @@ import pytest
 
 from ackproof.nemesis import FAULTS
 from ackproof.nemesis.effects import EffectNotBegun
-from ackproof.nemesis.process.pods import Disappearance, Drained, drain_limit_ms
+from ackproof.nemesis.process.pods import (
+    Disappearance,
+    Drained,
+    drain_limit_ms,
+    lost_with_pods,
+    with_lost_storage,
+)
 from ackproof.nemesis.targets.expressions import parse
 from ackproof.nemesis.targets.resolution import TargetUnavailable, resolve
 from ackproof.testing.faults import Nemesis, check_fault
@@ -121,6 +127,26 @@ def test_failed_node_is_silent_before_its_brokers_end(tmp_path) -> None:
     assert list(map(str, entry.plan.effects)) == ["silence broker-1", "kill broker-1 unheard"]
     nemesis.executor.heal(entry)
     assert not memory.system.brokers[0].distant.pod.silent
+
+
+@pytest.mark.parametrize("fault", ["kill", "terminate", "restart", "drain", "node-failure"])
+def test_fault_destroys_the_storage_that_is_lost_with_pods(fault: str, tmp_path) -> None:
+    memory = in_pods()
+    plan = Nemesis(memory, tmp_path / "ledger").aim(fault, "broker-1+broker-2").plan
+    assert with_lost_storage(plan, memory.cluster) == plan, "all storage stays"
+    pods = [server.distant.pod for server in memory.system.brokers]
+    pods[0].lost_storage = "the emptyDir volume data"
+    assert with_lost_storage(plan, memory.cluster) == plan, "that of broker-2 stays"
+    pods[1].lost_storage = "the emptyDir volume data"
+    assert with_lost_storage(plan, memory.cluster).destroys == "all"
+    assert lost_with_pods(plan, memory.cluster).keys() == {"broker-1", "broker-2"}
+
+
+def test_paused_broker_keeps_the_storage_of_its_pod(tmp_path) -> None:
+    memory = in_pods()
+    memory.system.brokers[0].distant.pod.lost_storage = "the emptyDir volume data"
+    plan = Nemesis(memory, tmp_path / "ledger").aim("pause", "broker-1").plan
+    assert with_lost_storage(plan, memory.cluster) == plan
 
 
 def test_limit_of_a_drain_covers_each_refused_eviction() -> None:

@@ -16,10 +16,12 @@ from ackproof.harness.campaign.plan.faults import ScheduledFault
 from ackproof.harness.running.context import Run
 from ackproof.harness.running.deadline import Cancelled, Deadline, StepTimeout
 from ackproof.harness.running.servers import check_brokers_left
+from ackproof.history.schema import LOST_WITH_POD
 from ackproof.infra.api.interface import ViewUnavailable
 from ackproof.nemesis import FAULTS
 from ackproof.nemesis.execution import HealingBegun, OpenFault
 from ackproof.nemesis.interface import Proof, Target, Unplannable
+from ackproof.nemesis.process.pods import lost_with_pods, with_lost_storage
 from ackproof.nemesis.proofs import prove
 from ackproof.nemesis.targets import expressions, resolution
 
@@ -182,7 +184,8 @@ def _hold(
     """Inject the fault, prove that it took effect, and let it last."""
     began = run.clock.monotonic()
     run.executor.inject(entry)
-    record("injected", entry.target)
+    lost = lost_with_pods(entry.plan, run.cluster)
+    record("injected", entry.target, seen={LOST_WITH_POD: lost} if lost else None)
     role.injected()
     injection = run.executor.injection(entry)
     looks, struck = entry.fault.bitten(injection), bool(injection.done())
@@ -210,7 +213,8 @@ def _aimed(run: Run, planned: ScheduledFault, deadline: Deadline) -> OpenFault:
             resolved = resolution.resolve(expression, run.cluster, planned.seed, fault.aim)
             target = replace(resolved, fault_id=planned.fault_id)
             rng = random.Random(f"{planned.seed}/plan")
-            plan = fault.plan(run.cluster.members, target, planned.parameters, rng)
+            made = fault.plan(run.cluster.members, target, planned.parameters, rng)
+            plan = with_lost_storage(made, run.cluster)
         except (resolution.TargetUnavailable, ViewUnavailable) as reason:
             reasons.append(LookupError(f"the target matched no server in time: {reason}"))
             return False

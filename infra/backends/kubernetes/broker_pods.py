@@ -10,7 +10,8 @@ cordoned a node: an annotation of the node names it.
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pydantic import BaseModel, ConfigDict
 
@@ -317,6 +318,68 @@ def _change_node(
             if unschedulable or refusal.status != _GONE:
                 raise
     return bool(changed)
+
+
+# --- storage ----------------------------------------------------------------------------------
+
+
+class PodStorage(NamedTuple):
+    """The storage of a log directory that does not stay with the broker.
+
+    Attributes:
+        pod: The name of the pod.
+        words: The storage, such as ``the emptyDir volume data``.
+        ends_with_pod: Whether it is gone with the pod. Else it stays on the pod's node, where a pod
+            on another node does not find it.
+    """
+
+    pod: str
+    words: str
+    ends_with_pod: bool
+
+
+def passing_storage(
+    pods: BrokerPods, directories: Mapping[int, Sequence[str]]
+) -> Mapping[int, Sequence[PodStorage | None]]:
+    """Return the storage of each directory of brokers with pods, by their specs; None for one that
+    stays with the broker, or may.
+
+    ``directories`` has the log directories of each broker, as paths in its container. Raises
+    InfraError without an answer of the cluster.
+    """
+    with _api(pods) as core:
+        there = {_broker(pods, one): one for one in _listed(core, pods)}
+    return {
+        broker: [storage_of(pods, there[broker], path) for path in paths]
+        for broker, paths in directories.items()
+        if broker in there
+    }
+
+
+def storage_of(pods: BrokerPods, pod: Any, path: str) -> PodStorage | None:
+    """Return the storage of a path in the broker's container of a pod (``V1Pod``), or None if it
+    stays with the broker, or may."""
+    beside = pods.beside(pod)
+    mounts = [
+        mount
+        for one in pod.spec.containers
+        if one.name == beside
+        for mount in one.volume_mounts or ()
+        if PurePosixPath(path).is_relative_to(mount.mount_path)
+    ]
+    name = pod.metadata.name
+    if not mounts:
+        return PodStorage(name, f"the file system of the container {beside}", ends_with_pod=True)
+    volume_name = max(mounts, key=lambda mount: len(PurePosixPath(mount.mount_path).parts)).name
+    volume = next((one for one in pod.spec.volumes or () if one.name == volume_name), None)
+    if volume is None:
+        return None
+    if volume.host_path is not None:
+        return PodStorage(name, f"the hostPath volume {volume_name}", ends_with_pod=False)
+    kind = "emptyDir" if volume.empty_dir is not None else "ephemeral"
+    if volume.empty_dir is None and volume.ephemeral is None:
+        return None
+    return PodStorage(name, f"the {kind} volume {volume_name}", ends_with_pod=True)
 
 
 # --- survey -----------------------------------------------------------------------------------

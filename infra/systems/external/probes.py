@@ -20,6 +20,7 @@ from confluent_kafka.admin import (
 )
 
 from ackproof.infra.api.interface import ClusterView, PartitionView, ViewUnavailable
+from ackproof.infra.backends.kubernetes.broker_pods import BrokerPods, PodStorage, passing_storage
 from ackproof.infra.systems.admin import admin_client
 from ackproof.infra.systems.external.description import DescribedCluster
 
@@ -252,6 +253,21 @@ def settings_of(connection: Mapping[str, str], broker: int) -> Mapping[str, str]
             return {name: one.value for name, one in asked[resource].result().items() if one.value}
     except KafkaException:
         return {}
+
+
+def log_directories_of(settings: Mapping[str, str]) -> Sequence[str]:
+    """Return the log directories that a broker's settings name; none if they are not known."""
+    named = settings.get("log.dirs") or settings.get("log.dir") or ""
+    return [directory.strip() for directory in named.split(",") if directory.strip()]
+
+
+def pod_storage(
+    pods: BrokerPods, connection: Mapping[str, str], brokers: Sequence[int]
+) -> Mapping[int, Sequence[PodStorage | None]]:
+    """Return the storage of each of the brokers' log directories; see
+    :func:`.broker_pods.passing_storage`. Raises InfraError if Kubernetes does not answer."""
+    settings = {broker: settings_of(connection, broker) for broker in brokers}
+    return passing_storage(pods, {one: log_directories_of(settings[one]) for one in brokers})
 
 
 # --- rights -----------------------------------------------------------------------------------

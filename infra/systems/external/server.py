@@ -17,7 +17,7 @@ from ackproof.infra.api.interface import (
     ViewUnavailable,
 )
 from ackproof.infra.backends.kubernetes import broker_pods
-from ackproof.infra.backends.kubernetes.broker_pods import ROOT, BrokerPod
+from ackproof.infra.backends.kubernetes.broker_pods import ROOT, BrokerPod, BrokerPods
 from ackproof.infra.machine.waiting import wait_until
 from ackproof.infra.node.agent_client import AgentClient, NodeGone
 from ackproof.infra.node.attached import FoundProcess, LogDirectoryDisk, ServerLimits
@@ -31,7 +31,7 @@ from ackproof.infra.systems.external.description import (
     server_name,
 )
 from ackproof.infra.systems.external.journal import Journal
-from ackproof.infra.systems.external.probes import answers, settings_of
+from ackproof.infra.systems.external.probes import answers, log_directories_of, settings_of
 
 _LOOK_EVERY_S = 0.2
 _IDENTITY = "meta.properties"
@@ -140,15 +140,24 @@ class ServerPod:
     Args:
         run: The name of the run, by which nodes are cordoned.
         journal: Returns the journal that is written before a node is cordoned.
+
+    Attributes:
+        lost_storage: See :class:`PodView`.
     """
 
     def __init__(
         self, server: "ExternalServer", pod: BrokerPod, run: str, journal: Callable[[], Journal]
     ) -> None:
+        self.lost_storage: str | None = None
         self._server, self._pod = server, pod
         self._run, self._journal = run, journal
         self._silenced: str | None = None
         """The uid of the pod whose packets are dropped."""
+
+    @property
+    def pods(self) -> BrokerPods:
+        """Return the pods of all brokers."""
+        return self._pod.pods
 
     def place(self) -> PodPlace | None:
         return broker_pods.place(self._pod)
@@ -281,14 +290,14 @@ class ExternalServer:
 
     def _find_logs(self, node: AgentNode, cluster_id: str) -> None:
         settings = settings_of(self._connection, self.id)
-        named = settings.get("log.dirs") or settings.get("log.dir")
-        if named is None:
+        named = log_directories_of(settings)
+        if not named:
             raise InfraError(
                 f"{self.name} does not name its log.dirs: the user needs DescribeConfigs on the "
                 "cluster"
             )
         root = PurePosixPath("/" if self.pod is None else ROOT)
-        directories = [root / directory.strip().lstrip("/") for directory in named.split(",")]
+        directories = [root / directory.lstrip("/") for directory in named]
         for directory in directories:
             self._require_own(node, directory / _IDENTITY, cluster_id)
         self.log_directories = directories

@@ -29,7 +29,7 @@ from ackproof.infra.node.node import AgentNode
 from ackproof.infra.systems.admin import KafkaAdmin, admin_client
 from ackproof.infra.systems.external.description import DescribedCluster
 from ackproof.infra.systems.external.journal import Journal
-from ackproof.infra.systems.external.probes import ClusterDescription, ProbingObserver
+from ackproof.infra.systems.external.probes import ClusterDescription, ProbingObserver, pod_storage
 from ackproof.infra.systems.external.restoration import undo
 from ackproof.infra.systems.external.server import ExternalServer
 from ackproof.infra.systems.kafka.releases import VERSIONS, Release
@@ -287,9 +287,22 @@ class ExternalSystem:
         for group in self._groups:
             journal.group(group)
         self._journal = self._admin.journal = journal
+        self._examine_storage()
         if self._described.agent:
             journal.attached(self._run)
             on_all(lambda server: self._attach(server, found.cluster_id), self._attended)
+
+    def _examine_storage(self) -> None:
+        """Note of each broker in a pod the storage that is lost with it."""
+        of_pods = {server.id: server.pod for server in self._brokers if server.pod is not None}
+        if not of_pods:
+            return
+        pods = next(iter(of_pods.values())).pods
+        for broker, storage in pod_storage(pods, self._connection, list(of_pods)).items():
+            # A loss of one directory of several must not excuse what is lost from the others.
+            if storage and all(one is not None and one.ends_with_pod for one in storage):
+                words = dict.fromkeys(one.words for one in storage if one is not None)
+                of_pods[broker].lost_storage = " and ".join(words)
 
     @property
     def _attended(self) -> Sequence[ExternalServer]:

@@ -57,6 +57,8 @@ class KubernetesInMemory:
 class PodInMemory:
     """The pod of a broker: a ``PodView``. Each start of the broker is another pod."""
 
+    lost_storage: str | None = field(default=None, init=False)
+
     server: MemoryServer
     kubernetes: KubernetesInMemory
     node: str | None
