@@ -109,7 +109,9 @@ class KafkaInPods:
         for name in self._roles:
             rights.delete_cluster_role_binding(name)
             rights.delete_cluster_role(name)
-        self.core.delete_namespace(self.namespace, grace_period_seconds=0)
+        self.core.delete_namespace(self.namespace)
+        # A broker that ends gracefully waits for the controller, which ends, too.
+        self.core.delete_collection_namespaced_pod(self.namespace, grace_period_seconds=0)
         until("the namespace is gone", self._is_gone, PATIENCE_S)
 
     def uids(self) -> Sequence[str]:
