@@ -303,6 +303,13 @@ class Cell:
         return "compact" in as_text(self.settings.get("topic.cleanup.policy", ""))
 
     @property
+    def delete_retention_ms(self) -> int | None:
+        """The time for which compaction keeps a tombstone (``delete.retention.ms``), in
+        milliseconds; None if the cell does not set it."""
+        text = as_text(self.settings.get("topic.delete.retention.ms", ""))
+        return int(text) if text.isdecimal() else None
+
+    @property
     def tiered(self) -> bool:
         """Whether brokers copy its closed segments to a remote tier, and delete their own copies
         (KIP-405)."""

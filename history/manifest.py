@@ -102,6 +102,7 @@ class PlannedCell(_Planned):
         checkers: The checkers of plug-ins that apply to it, each with its plug-in and version.
         record_bytes, record_bytes_min: The sizes of the largest and of the smallest value of a
             record. None in an older manifest.
+        tombstones: Whether tombstones are sent to it.
     """
 
     cell: Cell
@@ -114,13 +115,15 @@ class PlannedCell(_Planned):
     checkers: Mapping[str, str] = {}
     record_bytes: int | None = None
     record_bytes_min: int | None = None
+    tombstones: bool = False
 
     @property
     def value_bytes(self) -> tuple[int, int] | None:
-        """The sizes of the smallest and of the largest value, or None if unknown."""
+        """The sizes of the smallest and of the largest value, or None if unknown. A tombstone has
+        none."""
         if self.record_bytes is None or self.record_bytes_min is None:
             return None
-        return self.record_bytes_min, self.record_bytes
+        return 0 if self.tombstones else self.record_bytes_min, self.record_bytes
 
     @field_validator("expect", mode="before")
     @classmethod
@@ -193,7 +196,6 @@ class PlannedWriter(_Planned):
     writer: str
     node: str
     cell: str | None = None
-    client: str | None = None
     instead_of: str | None = None
     partitions: tuple[tuple[str, int], ...] = ()
 

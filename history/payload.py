@@ -4,6 +4,9 @@ A value consists of a magic number, a CRC-32C of everything after it, the produc
 number, the cell, and padding up to the requested size. The final read can then identify a record
 without a look-up, and damage anywhere in a value is detected. The padding is not zeros, because a
 file system returns zeros for lost blocks.
+
+A tombstone has no value. Its identity is the same bytes without padding, in the header
+:data:`TOMBSTONE_HEADER`. Compaction keeps or removes a record together with its headers.
 """
 
 import struct
@@ -26,6 +29,9 @@ BODY_AT = _HEAD.size
 NAME_AT = _WHOLE.size
 """The position of the cell's name, which is the same in all values."""
 _FILLER = bytes(range(1, 256))
+
+TOMBSTONE_HEADER = "ackproof"
+"""The name of the header of a tombstone with its identity. Other records have no headers."""
 
 
 class Identity(NamedTuple):
@@ -94,6 +100,21 @@ class Encoder:
             if sizes > 1:
                 body = body[: least + crc32c.crc32c(head) % sizes]
             yield _HEAD.pack(MAGIC, crc32c.crc32c(body)) + body
+
+
+def tombstones_of(cell: str, producer: int) -> Encoder:
+    """Return the encoder of the identities of a producer's tombstones."""
+    return Encoder(cell, producer, bytes_min(cell))
+
+
+def identifying(
+    value: bytes | None, headers: Iterable[tuple[str, bytes | None]] | None
+) -> bytes | None:
+    """Return the bytes of a record that contain its identity: its value, or the header of a
+    tombstone. Return None for a null value without that header."""
+    if value is not None:
+        return value
+    return next((text for name, text in headers or () if name == TOMBSTONE_HEADER), None)
 
 
 def decode(value: bytes | None) -> Identity | None:

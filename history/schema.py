@@ -33,6 +33,7 @@ SENDS = pa.schema(
         pa.field("error", _dictionary()),
         pa.field("due", pa.int64()),
         pa.field("key", pa.int32()),
+        pa.field("tombstone", pa.bool_()),
     ]
 )
 """The events of sends, one row each.
@@ -43,7 +44,8 @@ received none (acks=0) or the record was acknowledged in another partition. ``er
 error name for a fail or an info. ``due`` belongs to an invoke and is the time at which the record
 was to be sent by the producer's schedule; ``time`` is when it was sent, then or later. It is null
 without a schedule (full speed). ``key`` belongs to an invoke, and is the number in the record's key
-``key-N``; null for a record without a key.
+``key-N``; null for a record without a key. ``tombstone`` belongs to an invoke, and is whether the
+record has a null value, which deletes its key; null for a producer that sends no tombstones.
 """
 
 LOG = pa.schema(

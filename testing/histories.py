@@ -149,6 +149,7 @@ class History:
                     cell=self.cell,
                     groups=(PlannedGroup(name=GROUP, delivery="at-least-once"),),
                     share_groups=self.share_groups,
+                    tombstones=any(row.get("tombstone") for row in self.rows("sends")),
                 ),
             ),
             faults=() if self.crashed is None else (_CRASH_PLANNED,),

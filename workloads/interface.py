@@ -120,6 +120,7 @@ class Load:
         record_bytes_max: The largest size, where they differ.
         records: How many all producers together send at most; None for no limit.
         keys: How many keys the records have; None for records without.
+        tombstones: The share of records that are tombstones: null values, which delete their keys.
         producers: How many producers send to each cell; 0 for a cell that shares those of another.
         shared_with: The cells that share the producers of this one.
         readers: The tail readers of each cell. Each reads all partitions from their beginning, as
@@ -138,6 +139,7 @@ class Load:
     record_bytes_max: int | None = None
     records: int | None = None
     keys: int | None = None
+    tombstones: float = 0.0
     producers: int = 1
     shared_with: Sequence[Cell] = ()
     readers: int = 0

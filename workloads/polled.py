@@ -8,6 +8,7 @@ import numpy as np
 from confluent_kafka import KafkaError, Message
 from numpy.typing import NDArray
 
+from ackproof.history.payload import identifying
 from ackproof.history.payload_arrays import Given
 
 NO_EPOCH = -1
@@ -21,6 +22,7 @@ class Records:
     Attributes:
         epochs: Leader epochs, :data:`NO_EPOCH` where none is known.
         times: When each reached the client, nanoseconds of the Unix epoch.
+        values: The bytes that contain its identity (:func:`history.payload.identifying`).
     """
 
     partitions: NDArray[np.int32]
@@ -92,6 +94,6 @@ def polled(messages: Sequence[Message], time: int) -> Polled:
         np.array([one.offset() for one in records], np.int64),
         np.array([NO_EPOCH if epoch is None else epoch for epoch in epochs], np.int32),
         np.full(len(records), time, np.int64),
-        [one.value() for one in records],
+        [identifying(one.value(), one.headers()) for one in records],
     )
     return Polled(read, failures)

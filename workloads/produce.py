@@ -84,7 +84,7 @@ class Produce:
         """Return the clients of a cell, producers first; see :mod:`workloads.spec`."""
         make = _Clients(cell, load, bootstrap_servers, cycle(places), replacements)
         return (
-            *make.producers(),
+            *make.producers(seed),
             *make.readers(),
             *make.members(),
             *make.share_members(seed),
@@ -126,10 +126,10 @@ class _Clients:
     places: Iterator[ClientNode]
     replacements: Mapping[ClientRole, int]
 
-    def producers(self) -> Iterator[Client]:
-        many = self.load.producers
+    def producers(self, seed: int) -> Iterator[Client]:
+        many, make = self.load.producers, partial(self._producer, seed)
         for number in range(many):
-            yield self._line(ClientRole.PRODUCER, number, many, self._producer)
+            yield self._line(ClientRole.PRODUCER, number, many, make)
 
     def readers(self) -> Iterator[Client]:
         many = self.load.readers
@@ -158,7 +158,7 @@ class _Clients:
         assert successor is not None
         return successor
 
-    def _producer(self, number: int, place: ClientNode) -> Client:
+    def _producer(self, seed: int, number: int, place: ClientNode) -> Client:
         name, many = producer_of(self.cell.topic, number), self.load.producers
         specification = {
             "cell": self.cell.name,
@@ -170,6 +170,8 @@ class _Clients:
             "record_bytes": self.load.record_bytes,
             "record_bytes_max": self.load.record_bytes_max,
             "keys": self.load.keys,
+            "tombstones": self.load.tombstones,
+            "seed": seed,
             "producer_config": producer_config(self.cell),
             "further": [
                 {"cell": one.name, "topic": one.topic, "partitions": one.partitions}

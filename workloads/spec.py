@@ -74,6 +74,8 @@ class ProducerSpec(_Specification):
         record_bytes_max: The largest size, where they differ.
         keys: How many keys its records have, at least one a partition, which take turns; None for
             records without.
+        tombstones: The share of its records that are tombstones. It needs ``keys``.
+        seed: What decides which of them are.
         producer_config: Further librdkafka properties, over the defaults.
         further: The other cells that share it. It sends as much to each of them.
         history: The directory of the tables.
@@ -91,6 +93,8 @@ class ProducerSpec(_Specification):
     record_bytes: int = Field(ge=1)
     record_bytes_max: int | None = Field(default=None, ge=1)
     keys: int | None = Field(default=None, ge=1)
+    tombstones: float = Field(default=0.0, ge=0, lt=1)
+    seed: int = Field(default=0, ge=0)
     bootstrap_servers: str = Field(min_length=1)
     producer_config: Config = Field(default_factory=dict)
     further: tuple[FurtherTopic, ...] = ()

@@ -100,6 +100,10 @@ UNSEEN = "unseen"
 COMMIT_LOST = "commit-lost"
 COMMIT_REGRESSED = "commit-regressed"
 SKIPPED_BY_COMMIT = "skipped-by-commit"
+UNSEEN_TOMBSTONE = "unseen-tombstone"
+
+TOO_EARLY = "tombstone-too-early"
+RESURRECTED_VALUE = "resurrected-value"
 
 ABORTED_READ = "aborted-read"
 PRECOMMITTED_READ = "precommitted-read"
@@ -118,6 +122,8 @@ DIVERGENT = "divergent-replicas"
 PARTITIONS: Mapping[str, str] = {
     "lost": "acked, but absent from the partition's final log",
     "deleted-too-early": "deleted by retention before retention.ms and retention.bytes allowed it",
+    TOO_EARLY: "a tombstone removed before delete.retention.ms had passed",
+    RESURRECTED_VALUE: "last of its key in the final log, but a tombstone was acked behind it",
     "offset-mismatch": (
         "acked at one offset, but present only at others, or another record was acked there"
     ),
@@ -155,6 +161,7 @@ CONSUMPTION: Mapping[str, str] = {
     SKIPPED_BY_COMMIT: (
         "in the final log, but an at-least-once group committed past it and no member had read it"
     ),
+    UNSEEN_TOMBSTONE: "a tombstone that a consumer of an older value passed unread",
 }
 """The checkers of reads and commits, which examine one consumer or group after the other."""
 
@@ -180,6 +187,8 @@ TRANSACTION_CHECKERS: Mapping[str, str] = {
 BREAKS: Mapping[str, str] = {
     "lost": "no-acked-record-lost",
     "deleted-too-early": "kept-until-retention",
+    TOO_EARLY: "tombstones-kept",
+    RESURRECTED_VALUE: "deleted-keys-stay-deleted",
     "offset-mismatch": "acked-offset-kept",
     "duplicated": "no-duplicates",
     "reordered": "no-reordering",
@@ -201,6 +210,7 @@ BREAKS: Mapping[str, str] = {
     COMMIT_LOST: "commits-kept",
     COMMIT_REGRESSED: "commits-in-order",
     SKIPPED_BY_COMMIT: "nothing-skipped-by-commit",
+    UNSEEN_TOMBSTONE: "deletions-read",
     LOST_COMMIT: "committed-transactions-kept",
     TORN: "transactions-whole",
     RESURRECTED: "aborted-stays-aborted",

@@ -33,6 +33,7 @@ from ackproof.checkers.checks.catalogue import (
     SKIPPED,
     SKIPPED_BY_COMMIT,
     UNSEEN,
+    UNSEEN_TOMBSTONE,
     VANISHED,
 )
 from ackproof.checkers.checks.claims import Claims
@@ -52,6 +53,7 @@ from ackproof.checkers.checks.read_counts import (
 )
 from ackproof.checkers.checks.reads import COLUMNS as SHOWN_COLUMNS
 from ackproof.checkers.checks.reads import ConsumerReads, Event, ReadRecords
+from ackproof.checkers.checks.tombstones import tombstones_read
 from ackproof.checkers.context.observed import OBSERVATION_LAG_NS, Span
 from ackproof.checkers.context.row_times import Expected
 from ackproof.checkers.index import columns
@@ -201,6 +203,7 @@ class _ConsumerChecks:
         self._examined: Counter[str] = Counter()
         self._latencies: list[Counter[str]] = []
         self._whole = True
+        self._ordered = True
         self._cut = False
         self._problems: list[str] = []
         self._anomalies = AnomalyBuilder(
@@ -233,6 +236,7 @@ class _ConsumerChecks:
         self._counted.append(counted)
         self._claims.append(own_claims)
         self._whole &= left.rows_whole
+        self._ordered &= left.events_whole
         for anomaly in (VANISHED, INCONSISTENT, SKIPPED, NONMONOTONIC):
             self._examined[anomaly] += len(seen.offset)
         self._cut |= left.cut
@@ -243,6 +247,10 @@ class _ConsumerChecks:
             self._add(self._anomalies.skipped(left.client, seen, found.passed))
         if found.unseen is not None:
             self._add(self._anomalies.unseen(left.client, seen, found.unseen))
+        if found.missed is not None:
+            self._add(self._anomalies.missed(left.client, seen, found.missed))
+            self._examined[UNSEEN_TOMBSTONE] += tombstones_read(seen, history)
+            self._examined[UNSEEN_TOMBSTONE] += len(found.missed.tombstones)
         if left.member:
             records = reads.records_shown(seen, history)
             committed = _committed(left, seen)
@@ -341,6 +349,8 @@ class _ConsumerChecks:
             yield INCONSISTENT
         clients = [one for one in self._counted if one.client is not None]
         groups = {str(one.group): one.counts for one in self._counted if one.client is None}
+        if whole and self._ordered and not self._history.is_keyless:
+            yield UNSEEN_TOMBSTONE
         asked = {SKIPPED: clients, NONMONOTONIC: clients, UNSEEN: self._readers}
         for anomaly, some in asked.items():
             told = all(one.counts[_COUNTS[anomaly]] is not None for one in some)

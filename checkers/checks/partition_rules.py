@@ -4,12 +4,14 @@ from collections.abc import Callable, Mapping
 
 import pyarrow as pa
 
+from ackproof.checkers.checks import tombstones
 from ackproof.checkers.checks.acks import (
     acked_below_min_isr,
     nonmonotonic_send,
     stale_leader_ack,
     watermark_regressed,
 )
+from ackproof.checkers.checks.catalogue import RESURRECTED_VALUE, TOO_EARLY
 from ackproof.checkers.checks.records import (
     deleted_too_early,
     duplicated,
@@ -28,6 +30,8 @@ from ackproof.checkers.index.partition_history import PartitionHistory
 CHECKERS: Mapping[str, Callable[[PartitionHistory], pa.Table]] = {
     "lost": lost,
     "deleted-too-early": deleted_too_early,
+    TOO_EARLY: tombstones.too_early,
+    RESURRECTED_VALUE: tombstones.resurrected,
     "offset-mismatch": offset_mismatch,
     "duplicated": duplicated,
     "reordered": reordered,

@@ -23,12 +23,14 @@ from ackproof.checkers.checks.catalogue import (
     SKIPPED,
     SKIPPED_BY_COMMIT,
     UNSEEN,
+    UNSEEN_TOMBSTONE,
     VANISHED,
 )
 from ackproof.checkers.checks.claims import ACK, Claims
 from ackproof.checkers.checks.group_offsets import Committed, Furthest, ReadBack
 from ackproof.checkers.checks.reads import ConsumerReads, Passed, ReadRecords, Steps
 from ackproof.checkers.checks.rows import rows
+from ackproof.checkers.checks.tombstones import Missed
 from ackproof.checkers.context import status
 from ackproof.checkers.context.fault_windows import NO_FAULTS, FaultWindows
 from ackproof.checkers.context.faults import FOREVER
@@ -218,6 +220,23 @@ class AnomalyBuilder:
             details=[detail] * len(unseen),
         )
         return self._of_partition(UNSEEN, found)
+
+    def missed(self, client: str, seen: ConsumerReads, missed: Missed) -> ReadAnomalies:
+        """Return one row for each tombstone that the client had to read and did not."""
+        details = (
+            f"{client} read an older value of its key at offset {seen.offset[value]}, and passed "
+            f"the tombstone: poll {seen.poll[row]} continued at offset {seen.offset[row]}"
+            for value, row in zip(missed.values, missed.rows, strict=True)
+        )
+        found = rows(
+            self.history,
+            UNSEEN_TOMBSTONE,
+            offsets=self.history.acked_offset[missed.tombstones],
+            records=missed.tombstones,
+            details=details,
+            times=seen.time[missed.rows],
+        )
+        return self._of_partition(UNSEEN_TOMBSTONE, found)
 
     def read_back(self, group: str, told: Sequence[ReadBack], lost: bool) -> ReadAnomalies:
         """Return one row for each answer to a member that said too little."""

@@ -28,6 +28,7 @@ from ackproof.checkers.checks.reads import (
     spans,
     unseen,
 )
+from ackproof.checkers.checks.tombstones import Missed, missed
 from ackproof.checkers.context.fault_windows import FaultWindows
 from ackproof.checkers.context.observed import Span
 from ackproof.checkers.context.row_times import Expected
@@ -79,6 +80,7 @@ class ClientReads:
     steps: Steps | None
     passed: Passed | None
     unseen: Array | None
+    missed: Missed | None
 
 
 def check_client(shown: ClientShown, history: PartitionHistory) -> ClientReads:
@@ -92,6 +94,7 @@ def check_client(shown: ClientShown, history: PartitionHistory) -> ClientReads:
         steps=None if together is None else nonmonotonic(seen, together),
         passed=None if together is None else skipped(seen, together, history),
         unseen=unseen(seen, history) if shown.all_of_it and shown.whole else None,
+        missed=None if together is None else missed(seen, together, history),
     )
 
 

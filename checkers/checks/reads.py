@@ -189,10 +189,12 @@ class ReadSpan:
     Attributes:
         rows: The places of its rows among all reads of the consumer, in order; never empty.
         begun: The offset at which it began to read, or NONE if it is unknown.
+        since: The time at which it began to read, in nanoseconds, or 0 if it is unknown.
     """
 
     rows: Array
     begun: int
+    since: int
 
 
 def spans(seen: ConsumerReads, events: Sequence[Event]) -> list[ReadSpan]:
@@ -200,12 +202,14 @@ def spans(seen: ConsumerReads, events: Sequence[Event]) -> list[ReadSpan]:
     order."""
     number = assignment_of(seen.poll, events, BEGINS)
     mixed = np.isin(seen.poll, list(_mixed(events)))
-    begun = [NONE, *(_begun(one) for one in _begins(events, BEGINS))]
+    begins = _begins(events, BEGINS)
+    begun = [(NONE, 0), *((_begun(one), one.time) for one in begins)]
     found = []
     for rows in _together(np.flatnonzero(~mixed), number):
         first = rows[0]
         went_on = first > 0 and mixed[first - 1] and number[first - 1] == number[first]
-        found.append(ReadSpan(rows=rows, begun=NONE if went_on else begun[number[first]]))
+        offset, since = begun[number[first]]
+        found.append(ReadSpan(rows=rows, begun=NONE if went_on else offset, since=since))
     return found
 
 

@@ -11,8 +11,9 @@ timestamps of their clients, or of the leader, which lie between send and ack. W
 decided from these bounds is undetermined, and then no violation, but no pass either.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from operator import itemgetter
 from typing import Any
 
@@ -20,6 +21,7 @@ import numpy as np
 
 from ackproof.checkers.arrays import NONE, Array
 from ackproof.checkers.context.faults import FOREVER, Partition
+from ackproof.checkers.context.observed import Observed
 from ackproof.history.cell import Cell, as_text
 
 CLOCK_SLACK_NS = 1_000_000_000
@@ -283,3 +285,71 @@ def _bytes_behind(
         np.maximum(end - offsets - 1, 0) * size for end, size in zip(ends, each, strict=True)
     )
     return least, most
+
+
+# --- tombstones -----------------------------------------------------------------------------------
+#
+# Which tombstones compaction may rightly have removed by their age.
+#
+# A cleaner removes a tombstone at the earliest delete.retention.ms after it first passed it
+# (KIP-534, Kafka 3.1), or before that release, after the tombstone was written. Neither time is
+# known, but both are after the tombstone was sent. A replica that was out of the ISR for as long
+# may have missed the tombstone, and keep the value that it deleted.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TombstoneEvidence:
+    """The evidence of the removal of tombstones in one partition.
+
+    Attributes:
+        retention_ms: ``delete.retention.ms`` of the topic.
+        read_over: The time by which the final read had ended; FOREVER if unknown.
+        unseen_ns: The longest time within which tombstones may have come and gone unseen by a
+            replica that was out of the ISR, or by the final read; FOREVER if unknown.
+        clock_bound_ns: The clock bound of the clients that sent to the partition or read it, or
+            None if unknown.
+        clocks_changed: Whether a fault may have changed a clock, so that ages are unknown.
+    """
+
+    retention_ms: int
+    read_over: int = FOREVER
+    unseen_ns: int = 0
+    clock_bound_ns: int | None = 0
+    clocks_changed: bool = False
+
+    def has_passed(self, since: Array | int, until: Array | int) -> Array:
+        """Return whether ``delete.retention.ms`` may have passed between two times. A ``since`` of
+        NONE is unknown, so that it may."""
+        if self.clock_bound_ns is None or self.clocks_changed:
+            return np.ones(np.broadcast(since, until).shape, dtype=bool)
+        limit = self.retention_ms * _MS - CLOCK_SLACK_NS - self.clock_bound_ns
+        passed: Array = np.subtract(until, np.maximum(since, 0)) >= min(limit, FOREVER)
+        return passed
+
+
+def longest_absence_ns(observed: Observed, until: int) -> int:
+    """Return the longest time for which a replica may have been out of the ISR before ``until``. A
+    time without observation counts. Return FOREVER if no replica was observed."""
+    if not observed.brokers:
+        return FOREVER
+    first = observed.states[0].time
+    return max(
+        after[0] - before[1]
+        for broker in observed.brokers
+        for before, after in pairwise(
+            [(first, first), *_in_isr(observed, broker, until), (until, until)]
+        )
+    )
+
+
+def _in_isr(observed: Observed, broker: int, until: int) -> Iterator[tuple[int, int]]:
+    """Yield the times in which a broker was in the ISR for certain, each from start to end."""
+    for span, state in observed.spans():
+        start, end = span.start, min(span.end, until)
+        holes = (hole for hole in observed.holes if hole.start < end)
+        for hole in holes if broker in state.isr else ():
+            if start < hole.start:
+                yield start, hole.start
+            start = max(start, hole.end)
+        if broker in state.isr and start < end:
+            yield start, end

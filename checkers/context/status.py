@@ -50,6 +50,10 @@ FORGOTTEN_UNKEYED = "forgotten unkeyed"
 """The name of the count of those among them whose key or offset is unknown, so that compaction may
 not explain that they are absent."""
 
+FORGOTTEN_UNANSWERED = "forgotten unanswered"
+"""The name of the count of those among them that only a tombstone without an ack can have
+deleted."""
+
 FORGOTTEN_UNDETERMINED = "forgotten undetermined"
 """The name of the count of those among them that may have been deleted too early."""
 

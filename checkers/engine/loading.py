@@ -85,7 +85,7 @@ def _loaded(item: WorkItem, history: PartitionHistory, of_files: tuple[CheckErro
     visible, of_visible = _visible(item, history)
     history = replace(history, transactional=item.transactional, visible=visible)
     if item.compacted:
-        history = replace(history, keys=_keys(item, history))
+        history = _with_keys(item, history)
     unknown = history.lost_or_deleted
     message = (
         f"{unknown} records without an offset are lost, or were deleted by "
@@ -116,15 +116,23 @@ def _visible(
     return np.isin(history.log_offset, numbers_of(rows["offset"])), _of_history(*problems)
 
 
-def _keys(item: WorkItem, history: PartitionHistory) -> np.ndarray:
-    """Return the number of the key of each record, or NONE. Only compacted logs are read a second
-    time for that."""
-    rows, _ = columns.read("sends", item.sends, ("producer", "sequence", "key"), item.expected)
+_KEYED = ("producer", "sequence", "key", "tombstone")
+
+
+def _with_keys(item: WorkItem, history: PartitionHistory) -> PartitionHistory:
+    """Return the history with the keys of its records, and which of them are tombstones. Only
+    compacted logs are read a second time for that."""
+    rows, _ = columns.read("sends", item.sends, _KEYED, item.expected)
     rows = rows.filter(rows["key"].is_valid())
-    each = (rows[name].to_pylist() for name in ("producer", "sequence", "key"))
-    keys = {(producer, sequence): key for producer, sequence, key in zip(*each, strict=True)}
+    each = (rows[name].to_pylist() for name in _KEYED)
+    keyed = {row[:2]: row[2:] for row in zip(*each, strict=True)}
     names = zip(history.producer.tolist(), history.sequence.tolist(), strict=True)
-    return np.fromiter((keys.get(name, NONE) for name in names), np.int64, len(history.sequence))
+    found = [keyed.get(name, (NONE, False)) for name in names]
+    keys = np.fromiter((key for key, _ in found), np.int64, len(found))
+    if item.tombstones is None:
+        return replace(history, keys=keys)
+    deletes = np.fromiter((bool(tombstone) for _, tombstone in found), bool, len(found))
+    return replace(history, keys=keys, deletes=deletes, tombstones=item.tombstones)
 
 
 def contradictions(records: int) -> tuple[CheckError, ...]:

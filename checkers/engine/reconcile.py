@@ -21,13 +21,14 @@ import pyarrow.compute as pc
 from ackproof.checkers.arrays import Array
 from ackproof.checkers.checks import latency, outages
 from ackproof.checkers.checks.acks import records_with_known_acks
-from ackproof.checkers.checks.catalogue import DIVERGENT
+from ackproof.checkers.checks.catalogue import DIVERGENT, RESURRECTED_VALUE, TOO_EARLY
 from ackproof.checkers.checks.check_reads import ConsumerCheck, check_consumers
 from ackproof.checkers.checks.partition_rules import CHECKERS
 from ackproof.checkers.checks.plugin_examination import examined
 from ackproof.checkers.checks.read_anomalies import ReadAnomalies
 from ackproof.checkers.checks.records import renewed
 from ackproof.checkers.checks.replicas import Divergence
+from ackproof.checkers.checks.tombstones import due_to_stand
 from ackproof.checkers.context import status
 from ackproof.checkers.context.faults import FOREVER
 from ackproof.checkers.context.timeline import PartitionTimeline
@@ -64,7 +65,10 @@ from ackproof.checkers.root_cause.missing_records import (
 )
 from ackproof.history.storage import located
 
-BY_TIME = ("lost", "offset-mismatch", "watermark-regressed", "stale-leader-ack")
+BY_TIME = (
+    *("lost", TOO_EARLY, RESURRECTED_VALUE),
+    *("offset-mismatch", "watermark-regressed", "stale-leader-ack"),
+)
 """Violations of acked records. Whether the guarantee applied depends on the time of each ack."""
 
 BY_PARTITION = ("duplicated", "reordered", "nonmonotonic-send")
@@ -138,7 +142,10 @@ def _forgotten(history: PartitionHistory) -> Counter[str]:
             status.FORGOTTEN_UNREAD: unread,
             status.FORGOTTEN_UNKEYED: history.unkeyed,
             status.FORGOTTEN_UNDETERMINED: int(deletions.undetermined.sum()) if deletions else 0,
+            status.FORGOTTEN_UNANSWERED: history.perhaps_deleted,
             status.examined("deleted-too-early"): len(history.expired),
+            status.examined(TOO_EARLY): len(due_to_stand(history)),
+            status.examined(RESURRECTED_VALUE): history.tombstones_acked,
         }
     )
 
@@ -155,7 +162,9 @@ def of_rule(
     counts = Counter({name: len(rows)})
     if not len(rows):
         return counts
-    if name in BY_TIME:
+    if name == RESURRECTED_VALUE and history.tombstones_unseen:
+        counts[status.count_name(name, status.GuaranteeStatus.UNKNOWN)] += len(rows)
+    elif name in BY_TIME:
         counts.update(status.by_time(name, rows["time"].to_numpy(), item.terms))
     if name in BY_PARTITION:
         counts[status.count_name(name, status.of_partition(history.begun, item.terms))] += len(rows)

@@ -19,7 +19,13 @@ from ackproof.checkers.context.partition_guarantees import (
     read_window_of,
     within_int64,
 )
-from ackproof.checkers.context.retention import ObservedStarts, RetentionEvidence, retention_of
+from ackproof.checkers.context.retention import (
+    ObservedStarts,
+    RetentionEvidence,
+    TombstoneEvidence,
+    longest_absence_ns,
+    retention_of,
+)
 from ackproof.checkers.context.row_times import ANY, Expected
 from ackproof.checkers.context.run import RunEvidence
 from ackproof.checkers.context.timeline import PartitionTimeline
@@ -78,6 +84,7 @@ class WorkItem:
             (:mod:`checkers.index.sequences`).
         plugin_work: The work of plug-ins' checkers on it.
         retention: What is known of deletions by retention, or None if the topic sets no retention.
+        tombstones: What is known of the removal of tombstones, or None if none are sent.
     """
 
     run: int
@@ -119,6 +126,7 @@ class WorkItem:
     unknown_in: list[tuple[int, int]] = field(default_factory=list)
     plugin_work: list[PluginWork] = field(default_factory=list)
     retention: RetentionEvidence | None = None
+    tombstones: TombstoneEvidence | None = None
 
     @property
     def key(self) -> Key:
@@ -222,6 +230,7 @@ def _item(run: RunEvidence, planned: PlannedCell, partition: Partition) -> WorkI
         sequence_range=RANGE * cell.partitions,
         plugin_work=work_of(run, planned, partition),
         retention=_retention(run, planned, partition),
+        tombstones=_tombstones(run, planned, partition),
     )
 
 
@@ -234,13 +243,36 @@ def _retention(
     return RetentionEvidence(
         policy=policy,
         starts=run.log_starts.get(partition, ObservedStarts()),
-        read_over=FOREVER if run.read_over is None else within_int64(run.read_over),
+        read_over=_read_over(run),
         value_bytes=planned.value_bytes,
         clock_bound_ns=run.clock_bound_ns(partition),
-        clocks_changed=any(
-            fault.begun and fault.name in CLOCKS for fault in (*run.faults, *run.unrecorded)
-        ),
+        clocks_changed=_clocks_changed(run),
     )
+
+
+def _tombstones(
+    run: RunEvidence, planned: PlannedCell, partition: Partition
+) -> TombstoneEvidence | None:
+    retention_ms = planned.cell.delete_retention_ms
+    if not planned.tombstones or retention_ms is None:
+        return None
+    over = _read_over(run)
+    reading_ns = FOREVER if run.read_began is None else over - run.read_began
+    return TombstoneEvidence(
+        retention_ms=retention_ms,
+        read_over=over,
+        unseen_ns=max(reading_ns, longest_absence_ns(run.observation.of(partition), over)),
+        clock_bound_ns=run.clock_bound_ns(partition, "sends", "polls"),
+        clocks_changed=_clocks_changed(run),
+    )
+
+
+def _read_over(run: RunEvidence) -> int:
+    return FOREVER if run.read_over is None else within_int64(run.read_over)
+
+
+def _clocks_changed(run: RunEvidence) -> bool:
+    return any(fault.begun and fault.name in CLOCKS for fault in (*run.faults, *run.unrecorded))
 
 
 def _committed(run: RunEvidence, planned: PlannedCell, partition: Partition) -> list[str] | None:

@@ -93,6 +93,7 @@ def forecast(run: PlannedRun, planned: PlannedCell) -> Iterator[GuaranteeForecas
         counts=complete_evidence(planned.cell),
         readers=Readers.planned(run, planned),
         transactional=planned.transactional,
+        tombstones=planned.tombstones,
         plugin_checks=tuple(planned_checks(run, planned)),
         unchecked=run.unchecked,
     )

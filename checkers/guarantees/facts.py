@@ -182,6 +182,7 @@ class Facts:
         uncommitted: The reasons why committed offsets of groups need not be kept, or perhaps not, a
             sentence each.
         transactional: Whether it is written in transactions.
+        tombstones: Whether tombstones are sent to it.
         undecided: The reasons why the outcome of transactions need not stay, or perhaps not, a
             sentence each.
         whole: Whether every send and the complete final log could be read.
@@ -201,6 +202,7 @@ class Facts:
     withdrawn: tuple[str, ...] = ()
     uncommitted: tuple[str, ...] = ()
     transactional: bool = False
+    tombstones: bool = False
     undecided: tuple[str, ...] = ()
     whole: bool = True
     crashed: frozenset[str] = frozenset()

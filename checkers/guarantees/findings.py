@@ -16,6 +16,7 @@ from ackproof.checkers.context.status import (
     COMPARED,
     COORDINATED,
     FORGOTTEN,
+    FORGOTTEN_UNANSWERED,
     FORGOTTEN_UNDETERMINED,
     FORGOTTEN_UNKEYED,
     FORGOTTEN_UNREAD,
@@ -98,6 +99,11 @@ def _forgotten(facts: Facts) -> Iterator[str]:
         )
     if unkeyed:
         yield f"{unkeyed:,} absent records of a compacted log have no known key or offset"
+    if unanswered := facts.count(FORGOTTEN_UNANSWERED):
+        yield (
+            f"{unanswered:,} absent records may have been deleted by tombstones that were not "
+            "acked, and are gone"
+        )
 
 
 def until_retention(facts: Facts) -> GuaranteeFinding:

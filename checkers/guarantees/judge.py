@@ -184,6 +184,7 @@ def _cell(
         uncommitted=tuple(_uncommitted(run, planned)),
         readers=Readers.planned(run.planned, planned),
         transactional=planned.transactional,
+        tombstones=planned.tombstones,
         undecided=cell_transactions.why,
         whole=_whole(run, cell, found),
         crashed=frozenset((*_crashed(found), *cell_transactions.crashed)),

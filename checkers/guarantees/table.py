@@ -19,11 +19,14 @@ from ackproof.checkers.checks.catalogue import (
     PRECOMMITTED_READ,
     RECORDS_ALONE,
     RESURRECTED,
+    RESURRECTED_VALUE,
     SKIPPED,
     SKIPPED_BY_COMMIT,
+    TOO_EARLY,
     TORN,
     TWICE,
     UNSEEN,
+    UNSEEN_TOMBSTONE,
     VANISHED,
     ZOMBIE,
 )
@@ -64,6 +67,9 @@ _WITH_RETENTION = Scope(
     lambda facts: retention_of(facts.cell) is not None,
     "cells.topic sets neither retention.ms nor retention.bytes",
 )
+_NO_TOMBSTONES = "no tombstones are sent: workload.tombstones"
+_WITH_TOMBSTONES = Scope(lambda facts: facts.tombstones, _NO_TOMBSTONES)
+_READ_WITH_TOMBSTONES = Scope(lambda facts: facts.tombstones and facts.readers.any, _NO_TOMBSTONES)
 _WITHOUT_GAPS = Scope(
     lambda facts: not facts.transactional and not facts.cell.compacts,
     "transactions and compaction leave offsets without a record",
@@ -189,6 +195,24 @@ BUILT_IN: Sequence[GuaranteeRule] = (
         ),
         judge=until_retention,
         scope=_WITH_RETENTION,
+    ),
+    GuaranteeRule(
+        name="tombstones-kept",
+        words=(
+            "Compaction keeps a tombstone for delete.retention.ms while it is the last record of "
+            "its key (while no acked record is lost)."
+        ),
+        judge=kept(TOO_EARLY),
+        scope=_WITH_TOMBSTONES,
+    ),
+    GuaranteeRule(
+        name="deleted-keys-stay-deleted",
+        words=(
+            "No value comes back after a tombstone of its key was acked (while no acked record is "
+            "lost, and no replica is out of the ISR for delete.retention.ms)."
+        ),
+        judge=kept(RESURRECTED_VALUE),
+        scope=_WITH_TOMBSTONES,
     ),
     GuaranteeRule(
         name="acked-offset-kept",
@@ -328,6 +352,15 @@ BUILT_IN: Sequence[GuaranteeRule] = (
         ),
         judge=shown(UNSEEN),
         scope=_READ_BY_TAIL,
+    ),
+    GuaranteeRule(
+        name="deletions-read",
+        words=(
+            "A consumer that reads on from a value to a tombstone of its key within "
+            "delete.retention.ms reads the tombstone (while the records that it read must stay)."
+        ),
+        judge=shown(UNSEEN_TOMBSTONE),
+        scope=_READ_WITH_TOMBSTONES,
     ),
     GuaranteeRule(
         name="commits-kept",

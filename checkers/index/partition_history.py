@@ -13,7 +13,13 @@ import pyarrow as pa
 from ackproof.checkers.arrays import NONE, Array
 from ackproof.checkers.context.fault_windows import FaultWindows
 from ackproof.checkers.context.final_reads import FinalRead
-from ackproof.checkers.context.retention import Deletions, Growth, RetentionEvidence, deletions
+from ackproof.checkers.context.retention import (
+    Deletions,
+    Growth,
+    RetentionEvidence,
+    TombstoneEvidence,
+    deletions,
+)
 from ackproof.checkers.context.timeline import PartitionTimeline
 from ackproof.checkers.index.raw_logs import NO_POSITIONS, ProducerPosition
 from ackproof.history.payload import Identity
@@ -302,6 +308,9 @@ class PartitionHistory:
         retention: What is known of deletions by retention, or None if the topic sets no retention.
         keys: The number of each record's key by record number, or NONE if it has none or it is
             unknown. None if the log is not compacted.
+        deletes: Whether each record is a tombstone, by record number. None if no tombstones are
+            sent.
+        tombstones: What is known of the removal of tombstones, or None if none are sent.
         selected: Whether :attr:`lost` and :attr:`repeated` include the record, by record number.
             None if they include all (:mod:`checkers.engine.reconcile`).
         written: The session and number with which a repeated record was written, by offset, from
@@ -339,6 +348,8 @@ class PartitionHistory:
     deleted_before: int = 0
     retention: RetentionEvidence | None = None
     keys: Array | None = None
+    deletes: Array | None = None
+    tombstones: TombstoneEvidence | None = None
     selected: Array | None = None
     written: Mapping[int, ProducerPosition] = field(default_factory=lambda: NO_POSITIONS)
 
@@ -442,15 +453,17 @@ class PartitionHistory:
 
     @cached_property
     def compacted(self) -> Array:
-        """The numbers of the absent records that compaction may have removed, ascending: they are
-        not the last of their key. Where the key or the offset of an absent record is unknown, that
-        is unknown (:attr:`unkeyed`), and it is one of them. Empty if the log is not compacted."""
+        """The numbers of the absent records that compaction may have removed, ascending: those that
+        are not the last of their key, tombstones of sufficient age, and those that an unanswered
+        tombstone may have deleted (:attr:`perhaps_deleted`). Where the key or the offset of an
+        absent record is unknown, that is unknown (:attr:`unkeyed`), and it is one of them. Empty if
+        the log is not compacted."""
         if self.keys is None:
             return self.gone[:0]
         gone = self.gone[(self.acked_offset[self.gone] >= self.deleted_before)]
-        later = self.is_superseded(gone, self.acked_offset[gone])
+        removable = self.may_be_removed(gone, self.acked_offset[gone])
         nameless = (self.keys[self.gone] == NONE) | (self.acked_offset[self.gone] == NONE)
-        found: Array = np.union1d(gone[later], self.gone[nameless]).astype(np.int64)
+        found: Array = np.union1d(gone[removable], self.gone[nameless]).astype(np.int64)
         return found
 
     @property
@@ -486,6 +499,98 @@ class PartitionHistory:
             return np.zeros(len(records), dtype=bool)
         later: Array = self._last_of_keys[np.append(self.keys, NONE)[records]] > offsets
         return later
+
+    def may_be_removed(self, records: Array, offsets: Array) -> Array:
+        """Return, for each of these records at an offset, whether compaction may have removed it
+        before the end of the final read. The record NONE has no key."""
+        superseded = self.is_superseded(records, offsets)
+        if self.deletes is None or self.tombstones is None:
+            return superseded
+        removable: Array = superseded | self._is_expired(records, offsets)
+        return removable | self._is_perhaps_deleted(records, offsets)
+
+    @property
+    def tombstones_acked(self) -> int:
+        """The number of acked tombstones."""
+        if self.deletes is None:
+            return 0
+        return int(np.count_nonzero(self.deletes & (self.fate == Fate.ACKED)))
+
+    @property
+    def perhaps_deleted(self) -> int:
+        """The number of absent records for whose removal only an unanswered or unrecorded tombstone
+        can account."""
+        if self.deletes is None:
+            return 0
+        records, offsets = self.compacted, self.acked_offset[self.compacted]
+        certain = self.is_superseded(records, offsets) | self._is_expired(records, offsets)
+        return int(np.count_nonzero(~certain & self._is_perhaps_deleted(records, offsets)))
+
+    @cached_property
+    def tombstones_unseen(self) -> bool:
+        """Whether a replica may have been out of the ISR for ``delete.retention.ms``, or the final
+        read have lasted so long. A value may then be there without its tombstone."""
+        if self.tombstones is None:
+            return False
+        unseen, over = self.tombstones.unseen_ns, self.tombstones.read_over
+        return bool(self.tombstones.has_passed(max(over - unseen, self.begun), over))
+
+    def is_first_of_key(self, records: Array, offsets: Array) -> Array:
+        """Return, for each of these records at an offset, whether the final log has no older record
+        of its key. A cleaner that removes a tombstone has removed these before."""
+        assert self.keys is not None
+        alone: Array = self._first_of_keys[np.append(self.keys, NONE)[records]] >= offsets
+        return alone
+
+    @cached_property
+    def _first_of_keys(self) -> Array:
+        """The lowest offset in the final log for each key, or a high one; the last place is for
+        records without a key."""
+        assert self.keys is not None
+        first = np.full(int(self.keys.max(initial=NONE)) + 2, _FAR, dtype=np.int64)
+        ours = self.log_record != NONE
+        np.minimum.at(first, self.keys[self.log_record[ours]], self.log_offset[ours])
+        first[-1] = NONE
+        return first
+
+    def _is_expired(self, records: Array, offsets: Array) -> Array:
+        """Return whether each of these records is a tombstone that may be gone by its age. While an
+        older record of its key is in the log, no cleaner has passed it, unless it was missed
+        (:attr:`tombstones_unseen`)."""
+        assert self.deletes is not None
+        assert self.tombstones is not None
+        sent = np.append(self.asked, NONE)[records]
+        aged = self.tombstones.has_passed(sent, self.tombstones.read_over)
+        aged &= np.append(self.deletes, False)[records]
+        found: Array = aged & (self.is_first_of_key(records, offsets) | self.tombstones_unseen)
+        return found
+
+    def _is_perhaps_deleted(self, records: Array, offsets: Array) -> Array:
+        """Return whether a tombstone without an ack may have deleted each of these records, and may
+        be gone itself. It was then appended behind the record, and so is not older."""
+        assert self.keys is not None
+        assert self.tombstones is not None
+        perhaps = self._perhaps_deleted_keys[np.append(self.keys, NONE)[records]]
+        sent = np.append(self.asked, NONE)[records]
+        perhaps &= self.tombstones.has_passed(sent, self.tombstones.read_over)
+        found: Array = perhaps & self.is_first_of_key(records, offsets)
+        return found
+
+    @cached_property
+    def _perhaps_deleted_keys(self) -> Array:
+        """Whether a tombstone of each key may be gone that was not acked: one without an outcome,
+        or one that is not recorded; the last place is for records without a key."""
+        assert self.keys is not None
+        assert self.deletes is not None
+        assert self.tombstones is not None
+        has_passed, over = self.tombstones.has_passed, self.tombstones.read_over
+        deleted = np.zeros(int(self.keys.max(initial=NONE)) + 2, dtype=bool)
+        if self.crashed or not self.sends_whole:
+            deleted[:] = has_passed(self.begun, over)
+        unanswered = self.deletes & (self.fate == Fate.INDETERMINATE) & (self.first == NONE)
+        deleted[self.keys[unanswered & has_passed(self.asked, over)]] = True
+        deleted[-1] = False
+        return deleted
 
     @cached_property
     def stream(self) -> Array:

@@ -12,7 +12,7 @@ from typing import BinaryIO, NamedTuple, TypeAlias
 import pyarrow as pa
 from crc32c import crc32c
 
-from ackproof.history.payload import Identity, decode
+from ackproof.history.payload import Identity, decode, identifying
 from ackproof.history.storage import AnyPath, matching
 
 MAGIC = 2
@@ -256,7 +256,8 @@ class Content:
     @property
     def identity(self) -> Identity | None:
         """The identity of the record, or None if no client wrote it."""
-        return decode(self.value)
+        named = ((key.decode(errors="replace"), text) for key, text in self.headers if key)
+        return decode(identifying(self.value, named))
 
 
 # The two batches at an offset are needed again for each of their records that differ. The cache

@@ -257,6 +257,19 @@ _COMMIT = _defect(
 
 RULES: Mapping[str, Remedy] = {
     "deleted-too-early": _KEPT,
+    "tombstone-too-early": _defect(
+        "A cleaner must keep a tombstone for delete.retention.ms after it first passed it.",
+        "KIP-534, topic delete.retention.ms",
+    ),
+    "resurrected-value": _defect(
+        "Cleaners and replicas must not bring back a value after its key was deleted.",
+        "Kafka documentation, Log Compaction",
+    ),
+    "unseen-tombstone": _defect(
+        "A consumer that reads to the end of the log within delete.retention.ms must read every "
+        "tombstone of a key that it has read.",
+        "Kafka documentation, Log Compaction",
+    ),
     "offset-mismatch": _defect("A record must stay at the offset of its ack.", "KIP-101"),
     "reordered": _ORDER,
     "nonmonotonic-send": _ORDER,

@@ -184,11 +184,12 @@ def test_expected_verdict_passes_if_it_occurs_and_fails_otherwise(
 @pytest.mark.parametrize("checker", [*CHECKERS, DIVERGENT])
 def test_guarantee_holds_of_nothing_that_was_not_looked_at(checker: str) -> None:
     every = {**ALL, "topic.retention.ms": 60_000}
-    unlooked = facts(every, counts={**KEPT, examined(checker): 0})
+    unlooked = facts(every, counts={**KEPT, examined(checker): 0}, tombstones=True)
     concerned = [one for one in judged(unlooked)[0] if one.anomaly == checker]
     assert concerned
     assert {(one.held, one.checked) for one in concerned} == {(None, False)}
-    assert {one.held for one in judged(facts(every))[0] if one.anomaly == checker} == {True}
+    looked = facts(every, tombstones=True)
+    assert {one.held for one in judged(looked)[0] if one.anomaly == checker} == {True}
 
 
 def test_living_guarantee_holds_of_nothing_that_was_not_looked_at() -> None:

@@ -3,6 +3,7 @@ unknown."""
 
 import struct
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from ackproof.checkers.checks.replicas import differences
 from ackproof.checkers.index.raw_logs import Content, RawLog, contents
 from ackproof.checkers.verdict import CampaignResult, Guarantee
 from ackproof.history.manifest import PlannedFault
+from ackproof.history.payload import tombstones_of
 from tests.support.builders.batches import with_payload
 from tests.support.builders.checked_runs import (
     FAIL,
@@ -513,6 +515,14 @@ def test_batches_of_another_implementation_are_read_as_it_wrote_them(tmp_path: P
     assert contents(second)[4] == Content(
         key=b"k", value=b"v1", headers=((b"h", b"x"),), timestamp=1
     )
+
+
+def test_tombstone_in_a_raw_log_has_the_identity_of_its_header() -> None:
+    text = tombstones_of("c", 3).encode(7)
+    tombstone = Content(key=b"k", value=None, headers=((b"ackproof", text),), timestamp=1)
+    assert tombstone.identity == ("c", 3, 7)
+    assert replace(tombstone, headers=()).identity is None
+    assert replace(tombstone, value=b"another's").identity is None
 
 
 def test_batches_that_are_cut_differently_are_compared_by_their_records(tmp_path: Path) -> None:

@@ -102,6 +102,40 @@ def test_unobserved_deletion_is_inconclusive(tmp_path: Path) -> None:
     assert "5 acked records may have been deleted too early" in " ".join(cell.reasons)
 
 
+def compacted() -> History:
+    """Return a history of one partition with two records of each key, of which the second one of
+    key 0 is a tombstone. Compaction has removed the first records."""
+    settings = {"topic.cleanup.policy": "compact", "topic.delete.retention.ms": 86_400_000}
+    history = sound_history({**SETTINGS, **settings}, partitions=1)
+    half = len(history.rows("log")) // 2
+    for row in history.rows("sends"):
+        if row["type"] == "invoke":
+            row |= {"key": row["sequence"] % half, "tombstone": row["sequence"] == half}
+    for row in history.rows("log")[:half]:
+        history.remove(row)
+    return history
+
+
+def test_deleted_key_that_stays_deleted_is_a_pass(tmp_path: Path) -> None:
+    cell = cell_of(compacted(), tmp_path / "r")
+    assert cell.verdict is PASS, cell.reasons
+    found = {one.name: one.held for one in cell.guarantees}
+    names = ("tombstones-kept", "deleted-keys-stay-deleted", "deletions-read")
+    assert [found[name] for name in names] == [True] * 3
+
+
+def test_value_that_comes_back_when_its_tombstone_is_lost_fails(tmp_path: Path) -> None:
+    whole, history = sound_history(SETTINGS, partitions=1), compacted()
+    tombstone = history.rows("log")[0]
+    history.remove(tombstone)
+    history.tables["log", "final-read"].insert(0, whole.rows("log")[0])
+    cell = cell_of(history, tmp_path / "r")
+    assert cell.verdict is FAIL
+    broken = {one.name: one.broken for one in cell.guarantees if one.broken}
+    assert broken["no-acked-record-lost"] == broken["deleted-keys-stay-deleted"] == 1
+    assert "tombstones-kept" not in broken
+
+
 def judged(evidence: RetentionEvidence, asked: list[int]) -> list[str]:
     """Return the judgement of records with offsets from 0, acked as they were sent."""
     sent = np.array(asked) * SECOND

@@ -169,9 +169,11 @@ OBSERVED = {
     "stale-leader-ack",
     "acked-below-min-isr",
     "deleted-too-early",
+    "tombstone-too-early",
+    "resurrected-value",
 }
-"""The anomalies that only an observed timeline shows (test_timeline_properties), or observed starts
-of the log (test_retention_properties)."""
+"""The anomalies that only an observed timeline shows (test_timeline_properties), observed starts of
+the log (test_retention_properties), or keys (test_tombstone_properties)."""
 
 PLANTS = (
     lose_rewritten,

@@ -136,7 +136,7 @@ def test_unplanned_rows_are_no_evidence(tmp_path: Path) -> None:
     plan = [PlannedFault(fault_id=1, fault="kill", target="t", start_ms=0, hold_ms=0)]
     directory = write_campaign(tmp_path, run(faults=[*KILL, *second], plan=plan))
     stray = TableWriter(history_of(directory), "sends", "stranger", partition=("t", 0))
-    stray.append(("c", "t", 0, 9, 0, "invoke", at(1), None, None, None, None))
+    stray.append(("c", "t", 0, 9, 0, "invoke", at(1), *[None] * 5))
     stray.close()
     result = checked(directory)
     assert result.verdict is INCONCLUSIVE

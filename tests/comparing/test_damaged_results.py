@@ -95,7 +95,7 @@ def test_send_400_days_early_is_refused_within_bounds(tmp_path: Path) -> None:
     writer = TableWriter(history, "sends", "w", partition=("t", 0))
     for sequence, time in enumerate([T0 - 400 * DAY_NS, T0, T0 + 1]):
         for kind in ("invoke", "ok"):
-            writer.append(("c", "t", 0, 0, sequence, kind, time, None, None, None, None))
+            writer.append(("c", "t", 0, 0, sequence, kind, time, *[None] * 5))
     writer.close()
     with pytest.raises(HistoryError, match="400 days apart"):
         sides.read_sends(history)

@@ -38,9 +38,9 @@ def write(directory: Path, cells: Mapping[str, tuple[Mapping[str, object], Sends
             for sequence, (began, acked) in enumerate(sends):
                 place = (topic, topic, number, 0, 2 * sequence + number)
                 table = writer.partition(topic, number)
-                table.append((*place, SendType.INVOKE, int(began * S), None, None, None, None))
+                table.append((*place, SendType.INVOKE, int(began * S), *[None] * 5))
                 if acked is not None:
-                    table.append((*place, SendType.OK, int(acked * S), sequence, None, None, None))
+                    table.append((*place, SendType.OK, int(acked * S), sequence, *[None] * 4))
         writer.close()
     with_faults = TableWriter(history, "faults", "harness")
     for fault, number, second in FAULTS:

@@ -12,7 +12,7 @@ from ackproof.history.reader import partitions, read, read_files
 from ackproof.history.writer import ROWS_MAX, PartitionedWriter
 from tests.support.builders.examples import examples
 
-NAMES = ("partition", "sequence", "type", "time", "offset", "error", "due", "key")
+NAMES = ("partition", "sequence", "type", "time", "offset", "error", "due", "key", "tombstone")
 WIDE = st.integers(0, 2**63 - 1)
 ROWS = st.tuples(
     st.integers(0, 4),
@@ -23,6 +23,7 @@ ROWS = st.tuples(
     st.none() | st.sampled_from(["_MSG_TIMED_OUT", "_QUEUE_FULL"]),
     st.none() | WIDE,
     st.none() | st.integers(0, 2**31 - 1),
+    st.none() | st.booleans(),
 )
 
 
@@ -75,7 +76,7 @@ def as_block(rows: list[tuple]) -> dict[str, object]:
     for name, values in zip(NAMES, zip(*rows, strict=True), strict=True):
         if len({*values}) == 1:
             made[name] = values[0]
-        elif name in ("type", "error"):
+        elif name in ("type", "error", "tombstone"):
             made[name] = list(values)
         else:
             nulls = [value is None for value in values]
@@ -138,7 +139,7 @@ def test_rows_at_once_that_do_not_fit_are_refused(
     assert list(tmp_path.iterdir()) == []
 
 
-ROW = (0, 1, "invoke", 2, None, None, None, None)
+ROW = (0, 1, "invoke", 2, None, None, None, None, None)
 
 
 @pytest.mark.parametrize(
@@ -179,7 +180,7 @@ def test_columns_of_different_lengths_are_refused(tmp_path: Path, name: str, lon
 def test_rows_of_a_failed_flush_are_written_once_at_the_next(tmp_path: Path) -> None:
     writer = sends(tmp_path / "history")
     columns = writer.columns("t", 2, {"cell": "c", "producer": 4})
-    other = (1, 9, "ok", 3, 7, None, None, None)
+    other = (1, 9, "ok", 3, 7, None, None, None, None)
     put(columns, ROW, other)
     (tmp_path / "history").rename(tmp_path / "gone")
     with pytest.raises(WriteFailed):

@@ -132,7 +132,7 @@ def test_a_history_there_is_read_as_one_here(tmp_path: Path, there: Store, close
     sends = PartitionedWriter(tmp_path, "sends", "c", [("t", 0), ("t", 1)], part_bytes=PART_BYTES)
     phases = TableWriter(tmp_path, "phases", "harness")
     for number in range(4):
-        row = ("cell", "t", number % 2, 0, number, "invoke", 10 + number, None, None, None, None)
+        row = ("cell", "t", number % 2, 0, number, "invoke", 10 + number, *[None] * 5)
         sends.partition("t", number % 2).append(row)
     phases.append(("deploy", "start", 1, None))
     for writer in (sends, phases):

@@ -43,10 +43,7 @@ def send(sequence: int, kind: str = "invoke", topic: str = "t", partition: int =
         sequence,
         kind,
         10 + sequence,
-        None,
-        None,
-        None,
-        None,
+        *[None] * 5,
     )
 
 
@@ -74,9 +71,9 @@ def test_a_column_that_a_history_of_former_days_lacks_is_null(tmp_path: Path) ->
 
 def test_rows_come_back_as_they_were_written(tmp_path: Path) -> None:
     rows = [
-        ("a.b", "t", 0, 1, 2, "invoke", 3, None, None, 2, 7),
-        ("a.b", "t", 0, 1, 2, "ok", 4, 7, None, None, None),
-        ("a.b", "t", 0, 1, 3, "info", 4, None, "_MSG_TIMED_OUT", None, None),
+        ("a.b", "t", 0, 1, 2, "invoke", 3, None, None, 2, 7, True),
+        ("a.b", "t", 0, 1, 2, "ok", 4, 7, None, None, None, None),
+        ("a.b", "t", 0, 1, 3, "info", 4, None, "_MSG_TIMED_OUT", None, None, None),
     ]
     writer = TableWriter(tmp_path, "sends", "w", partition=("t", 0))
     for row in rows:
@@ -177,7 +174,7 @@ def test_a_part_that_is_large_is_followed_by_another(tmp_path: Path) -> None:
     writer = TableWriter(tmp_path, "sends", "w", partition=("t", 0))
     sizes = []
     for sequence in range(90_000):
-        writer.append((*send(sequence)[:6], sequence * 7919 % 2**61, None, None, None, None))
+        writer.append((*send(sequence)[:6], sequence * 7919 % 2**61, *[None] * 5))
         if sequence % 9_000 == 8_999:
             writer.flush()
             sizes.append([path.stat().st_size for path in files(tmp_path, "sends")])
@@ -257,7 +254,7 @@ from pathlib import Path
 from ackproof.history.writer import TableWriter
 writer = TableWriter(Path(sys.argv[1]), "sends", "w", partition=("t", 0), rows_max=500)
 for sequence in itertools.count():
-    writer.append(("c", "t", 0, 0, sequence, "invoke", sequence, None, None, None, None))
+    writer.append(("c", "t", 0, 0, sequence, "invoke", sequence, *[None] * 5))
     if sequence % 500 == 499:
         print(sequence + 1, flush=True)
 """
@@ -296,7 +293,7 @@ def test_failed_write_is_reported_and_loses_no_earlier_rows(tmp_path: Path) -> N
     writer.append(send(0))
     writer.flush()
     for sequence in range(1, 90_000):
-        writer.append((*send(sequence)[:6], sequence * 7919 % 2**61, None, None, None, None))
+        writer.append((*send(sequence)[:6], sequence * 7919 % 2**61, *[None] * 5))
     with small_files(), pytest.raises(WriteFailed, match=r"part-000001"):
         writer.flush()
     assert sequences(tmp_path) == [0]

@@ -9,6 +9,7 @@ from itertools import accumulate, pairwise
 from pathlib import Path
 from statistics import median
 
+import numpy as np
 import pytest
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 
@@ -186,6 +187,47 @@ def test_records_have_the_keys_of_their_partitions(produce, mock_cluster) -> Non
         found = [message for _ in range(90) if (message := consumer.poll(PATIENCE_S))]
     keys = {(message.partition(), message.key()) for message in found}
     assert keys == {(number % PARTITIONS, b"key-%d" % number) for number in range(6)}
+
+
+def test_tombstones_are_the_seeds_and_consumers_know_them_by_their_headers(
+    produce, final_read, client, mock_cluster
+) -> None:
+    """Test the calls for few records and for many."""
+    producer = produce(rate=None, records=3_000, keys=6, tombstones=0.3, seed=7)
+    wait_for(producer, lambda: producer.figures()["acked"] == 3_000)
+    assert producer.terminate() == 0, producer.log()
+    recorded = sends(producer.history)
+    assert outcomes(producer.history) == {("ok", None): 3_000}
+    invoked = [recorded["cell.one", 0, number][0] for number in range(3_000)]
+    drawn = (np.random.default_rng([7, 0]).random(3_000) < 0.3).tolist()
+    assert [row["tombstone"] for row in invoked] == drawn
+    acked = {(r[1]["partition"], r[1]["offset"]): key for key, r in recorded.items()}
+
+    final = final_read()
+    tail = client(
+        "ackproof.workloads.consuming.tail_reader",
+        {
+            "client": "reader-0",
+            "topic": TOPIC,
+            "partitions": PARTITIONS,
+            "bootstrap_servers": mock_cluster.bootstrap_servers,
+        },
+    )
+    assert final.wait() == 0, final.log()
+    wait_for(tail, lambda: tail.figures()["shown"] == 3_000)
+    assert tail.terminate() == 0, tail.log()
+    for reader, table in ((final, "log"), (tail, "polls")):
+        rows = read(reader.history, table).to_pylist()
+        assert {(r["partition"], r["offset"]): tuple(r[n] for n in KEY) for r in rows} == acked
+
+    config = {"bootstrap.servers": mock_cluster.bootstrap_servers, "group.id": "keys"}
+    with closing(Consumer(config)) as consumer:
+        consumer.assign([TopicPartition(TOPIC, p, 0) for p in range(PARTITIONS)])
+        found = [message for _ in range(3_000) if (message := consumer.poll(PATIENCE_S))]
+    for message in found:
+        _, _, number = acked[message.partition(), message.offset()]
+        assert message.key() == b"key-%d" % invoked[number]["key"]
+        assert (message.value() is None) == drawn[number] == bool(message.headers())
 
 
 def test_client_picks_the_partition_of_each_key_among_those_that_the_cluster_names(

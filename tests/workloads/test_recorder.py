@@ -51,12 +51,12 @@ def rows(directory: Path, partition: int) -> list[tuple]:
 def test_key_is_recorded_with_the_invoke_of_its_record(
     recorder: SendRecorder, writer: PartitionedWriter, tmp_path: Path, many: int
 ) -> None:
-    recorder.invoke([0] * many, keys=np.arange(many) * 2)
+    recorder.invoke([0] * many, keys=np.arange(many) * 2, tombstones=np.arange(many) == 1)
     recorder.resolve(0, SendType.OK, offset=7)
     writer.close()
-    files = partitions(tmp_path)["t", 0]["sends"]
-    keys = read_files("sends", files, ["key"])["key"].to_pylist()
-    assert keys == [*range(0, 2 * many, 2), None]
+    rows = read_files("sends", partitions(tmp_path)["t", 0]["sends"], ["key", "tombstone"])
+    assert rows["key"].to_pylist() == [*range(0, 2 * many, 2), None]
+    assert rows["tombstone"].to_pylist() == [number == 1 for number in range(many)] + [None]
 
 
 def test_rows_go_to_the_file_of_their_partition(

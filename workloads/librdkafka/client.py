@@ -15,12 +15,12 @@ import numpy as np
 from confluent_kafka import KafkaError
 from numpy.typing import NDArray
 
-from ackproof.history.payload import Encoder
+from ackproof.history.payload import TOMBSTONE_HEADER, Encoder
 from ackproof.history.payload_arrays import Values
 from ackproof.workloads.configuration import TOKEN_CALLBACK
 from ackproof.workloads.librdkafka import library as lib
 from ackproof.workloads.librdkafka.keys import Keys
-from ackproof.workloads.librdkafka.library import MESSAGE, RdKafkaMessage, library
+from ackproof.workloads.librdkafka.library import MESSAGE, RdKafkaArgument, RdKafkaMessage, library
 from ackproof.workloads.librdkafka.messages import Pointers, Reports, destroy, polled_of, reports_of
 from ackproof.workloads.polled import NOTHING, Polled
 from ackproof.workloads.process import ClientFailed, note_error
@@ -322,11 +322,18 @@ class BatchProducer:
         self._topics: list[int] = []
 
     def sender(
-        self, topic: str, encoder: Encoder, keys: Keys | None, place: int = 0, among: int = 1
+        self,
+        topic: str,
+        encoder: Encoder,
+        keys: Keys | None,
+        place: int = 0,
+        among: int = 1,
+        tombstones: Encoder | None = None,
     ) -> "TopicSender":
         """Return a sender of records to a topic.
 
-        ``place`` is the number of the topic ``among`` those that the client sends to. Raise
+        ``place`` is the number of the topic ``among`` those that the client sends to.
+        ``tombstones`` encodes the identities of its tombstones, if it sends any. Raise
         SpecificationError, and close the client, for a topic that librdkafka does not take.
         """
         # Its configuration is the client's, which has the topic's properties, too.
@@ -336,7 +343,10 @@ class BatchProducer:
             self.close()
             raise SpecificationError(f"librdkafka refuses: topic {topic}: {why}")
         self._topics.append(made)
-        return TopicSender(made, encoder, keys, place, among)
+        deleter = None
+        if keys is not None and tombstones is not None:
+            deleter = _Deleter(self._client.handle, made, tombstones, keys)
+        return TopicSender(made, encoder, keys, place, among, deleter)
 
     @property
     def fatal(self) -> str | None:
@@ -375,9 +385,16 @@ class TopicSender:
     """
 
     def __init__(
-        self, topic: int, encoder: Encoder, keys: Keys | None, place: int, among: int
+        self,
+        topic: int,
+        encoder: Encoder,
+        keys: Keys | None,
+        place: int,
+        among: int,
+        deleter: "_Deleter | None" = None,
     ) -> None:
         self._topic = topic
+        self._deleter = deleter
         self._keys = keys
         self._place = place
         self._among = among
@@ -388,15 +405,24 @@ class TopicSender:
         self._one = RdKafkaMessage()
         self._calls = library()
 
-    def produce(self, sequences: Integers, turns: Integers) -> Mapping[int, int]:
+    def produce(
+        self, sequences: Integers, turns: Integers, tombstones: NDArray[np.bool_] | None = None
+    ) -> Mapping[int, int]:
         """Hand over the records of these sequence numbers, in this order to each partition.
 
         Args:
             turns: The number of each record's key; of its partition, where records have no keys.
+            tombstones: Whether each record is a tombstone; None if none is.
 
         Returns librdkafka's codes of the records that are refused, by sequence number.
         """
         refused: dict[int, int] = {}
+        if tombstones is not None and tombstones.any():
+            ends = np.flatnonzero(np.diff(tombstones)) + 1
+            for alike in np.split(np.arange(len(sequences)), ends):
+                send = self._delete if tombstones[alike[0]] else self.produce
+                refused.update(send(sequences[alike], turns[alike]))
+            return refused
         if len(sequences) <= FEW:
             for place, sequence in enumerate(sequences.tolist()):
                 if code := self._produce_one(sequence, int(turns[place])):
@@ -407,6 +433,16 @@ class TopicSender:
             some = slice(begin, begin + rows)
             refused.update(self._produce(sequences[some], turns[some]))
         return refused
+
+    def _delete(self, sequences: Integers, turns: Integers) -> Mapping[int, int]:
+        """Hand over the same as tombstones."""
+        assert self._deleter is not None, "no encoder of tombstones was given"
+        rows = zip(sequences.tolist(), turns.tolist(), strict=True)
+        codes = {
+            sequence: self._deleter.send(sequence, turn, sequence * self._among + self._place)
+            for sequence, turn in rows
+        }
+        return {sequence: code for sequence, code in codes.items() if code}
 
     def _produce_one(self, sequence: int, turn: int) -> int:
         """Send one record by itself; return librdkafka's code where it is refused, else 0."""
@@ -457,3 +493,40 @@ class TopicSender:
             return {}
         failed = messages["err"] != 0
         return dict(zip(sequences[failed].tolist(), messages["err"][failed].tolist(), strict=True))
+
+
+class _Deleter:
+    """A sender of tombstones, one at a time: ``rd_kafka_produce_batch`` knows no headers."""
+
+    def __init__(self, client: int | None, topic: int, encoder: Encoder, keys: Keys) -> None:
+        self._client = client
+        self._encoder = encoder
+        self._keys = keys
+        self._calls = library()
+        self._arguments = (RdKafkaArgument * 5)()
+        kinds = (
+            *(lib.VALUE_OF_TOPIC, lib.VALUE_OF_PARTITION, lib.VALUE_OF_KEY),
+            *(lib.VALUE_OF_OPAQUE, lib.VALUE_OF_HEADER),
+        )
+        for argument, kind in zip(self._arguments, kinds, strict=True):
+            argument.vtype = kind
+        self._arguments[0].u.rkt = topic
+        self._arguments[4].u.header.name = TOMBSTONE_HEADER.encode()
+
+    def send(self, sequence: int, turn: int, number: int) -> int:
+        """Send the tombstone of that sequence number for a key, under the number of its report.
+        Return librdkafka's code if it is refused, else 0."""
+        key, identity = self._keys.text(turn), self._encoder.encode(sequence)
+        _, partition, of_key, opaque, header = self._arguments
+        partition.u.i32 = int(self._keys.destinations[turn])
+        of_key.u.mem.ptr, of_key.u.mem.size = key, len(key)
+        opaque.u.ptr = number
+        header.u.header.val, header.u.header.size = identity, len(identity)
+        error = self._calls.rd_kafka_produceva(
+            self._client, ctypes.addressof(self._arguments), len(self._arguments)
+        )
+        if not error:
+            return 0
+        code: int = self._calls.rd_kafka_error_code(error)
+        self._calls.rd_kafka_error_destroy(error)
+        return code

@@ -78,6 +78,10 @@ class Keys:
                 "give more keys, or fewer partitions"
             )
 
+    def text(self, number: int) -> bytes:
+        """Return a key."""
+        return bytes(self._block[number])
+
     def at(self, numbers: Integers) -> tuple[Integers, Integers]:
         """Return the addresses and sizes of keys."""
         addresses = self._block.ctypes.data + numbers * self._block.itemsize

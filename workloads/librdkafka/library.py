@@ -23,6 +23,8 @@ UNASSIGNED = -1
 """``RD_KAFKA_PARTITION_UA``: the library picks the partition, by its partitioner."""
 COPY = 0x2
 """``RD_KAFKA_MSG_F_COPY``: what a record points to is the caller's again after the call."""
+VALUE_OF_TOPIC, VALUE_OF_PARTITION, VALUE_OF_KEY, VALUE_OF_OPAQUE, VALUE_OF_HEADER = 2, 3, 5, 6, 9
+"""``rd_kafka_vtype_t``: what an :class:`RdKafkaArgument` is."""
 PURGE_QUEUE, PURGE_IN_FLIGHT, PURGE_WITHOUT_WAITING = 0x1, 0x2, 0x4
 EVENT_REPORTS, EVENT_ERROR, EVENT_STATISTICS = 0x1, 0x8, 0x40
 TEXT_BYTES = 512
@@ -47,6 +49,27 @@ class RdKafkaMessage(ctypes.Structure):
         ("offset", c_int64),
         ("private", c_void_p),
     )
+
+
+class _Memory(ctypes.Structure):
+    _fields_ = (("ptr", c_char_p), ("size", c_size_t))
+
+
+class _Header(ctypes.Structure):
+    _fields_ = (("name", c_char_p), ("val", c_char_p), ("size", c_ssize_t))
+
+
+class _Value(ctypes.Union):
+    _fields_ = (
+        *(("rkt", c_void_p), ("i32", c_int32), ("mem", _Memory), ("header", _Header)),
+        *(("ptr", c_void_p), ("_pad", ctypes.c_char * 64)),
+    )
+
+
+class RdKafkaArgument(ctypes.Structure):
+    """The type ``rd_kafka_vu_t``: one argument of ``rd_kafka_produceva``."""
+
+    _fields_ = (("vtype", c_int), ("u", _Value))
 
 
 MESSAGE = np.dtype(
@@ -87,6 +110,7 @@ _FUNCTIONS = {
     "rd_kafka_err2str": (c_char_p, (c_int,)),
     "rd_kafka_fatal_error": (c_int, (c_void_p, c_char_p, c_size_t)),
     "rd_kafka_produce_batch": (c_int, (c_void_p, c_int32, c_int, c_void_p, c_int)),
+    "rd_kafka_produceva": (c_void_p, (c_void_p, c_void_p, c_size_t)),
     "rd_kafka_flush": (c_int, (c_void_p, c_int)),
     "rd_kafka_purge": (c_int, (c_void_p, c_int)),
     "rd_kafka_queue_get_main": (c_void_p, (c_void_p,)),
@@ -106,6 +130,8 @@ _FUNCTIONS = {
     "rd_kafka_message_leader_epoch": (c_int32, (c_void_p,)),
     "rd_kafka_message_errstr": (c_char_p, (c_void_p,)),
     "rd_kafka_message_destroy": (None, (c_void_p,)),
+    "rd_kafka_message_headers": (c_int, (c_void_p, c_void_p)),
+    "rd_kafka_header_get_last": (c_int, (c_void_p, c_char_p, c_void_p, c_void_p)),
     "rd_kafka_mem_malloc": (c_void_p, (c_void_p, c_size_t)),
     "rd_kafka_topic_partition_list_new": (c_void_p, (c_int,)),
     "rd_kafka_topic_partition_list_add": (c_void_p, (c_void_p, c_char_p, c_int32)),
@@ -113,6 +139,7 @@ _FUNCTIONS = {
     "rd_kafka_topic_partition_list_destroy": (None, (c_void_p,)),
     "rd_kafka_incremental_assign": (c_void_p, (c_void_p, c_void_p)),
     "rd_kafka_incremental_unassign": (c_void_p, (c_void_p, c_void_p)),
+    "rd_kafka_error_code": (c_int, (c_void_p,)),
     "rd_kafka_error_string": (c_char_p, (c_void_p,)),
     "rd_kafka_error_destroy": (None, (c_void_p,)),
     "rd_kafka_query_watermark_offsets": (

@@ -10,6 +10,7 @@ import numpy as np
 from confluent_kafka import KafkaError
 from numpy.typing import NDArray
 
+from ackproof.history.payload import TOMBSTONE_HEADER
 from ackproof.history.payload_arrays import Given
 from ackproof.workloads.librdkafka.library import MESSAGE, RdKafkaMessage, library
 from ackproof.workloads.polled import Failure, Polled, Records
@@ -180,7 +181,7 @@ def polled_of(pointers: Pointers, times: Integers) -> Polled:
             messages["offset"].copy(),
             epochs_of(messages, pointers),
             times,
-            _values(messages["payload"], messages["len"]),
+            _values(messages["payload"], messages["len"], pointers),
         ),
         failures,
     )
@@ -196,16 +197,29 @@ def _error(row: np.void, message: int) -> KafkaError:
     return KafkaError(int(row["err"]), said.decode(errors="replace"))
 
 
-def _values(addresses: Pointers, sizes: Integers) -> Given:
-    """Return the bytes at these addresses, of these sizes: as rows where all sizes are equal."""
+def _values(addresses: Pointers, sizes: Integers, messages: Pointers) -> Given:
+    """Return the bytes at these addresses, of these sizes: as rows where all sizes are equal. A
+    null has no address; the identity of a tombstone then stands in its place."""
     size = int(sizes[0]) if len(sizes) else 0
     if 0 < size <= GATHERED_BYTES_MAX and (sizes == size).all() and addresses.all():
         return gathered(addresses, np.dtype((np.void, size))).view(np.uint8).reshape(-1, size)
-    # A null has no address, and an empty value has one.
+    rows = zip(addresses.tolist(), sizes.tolist(), messages.tolist(), strict=True)
     return [
-        ctypes.string_at(address, length) if address else None
-        for address, length in zip(addresses.tolist(), sizes.tolist(), strict=True)
+        ctypes.string_at(address, length) if address else _tombstone_identity(message)
+        for address, length, message in rows
     ]
+
+
+def _tombstone_identity(message: int) -> bytes | None:
+    """Return the header with the identity of a tombstone, or None if the message has none."""
+    calls, headers = library(), ctypes.c_void_p()
+    value, size = ctypes.c_void_p(), ctypes.c_size_t()
+    if calls.rd_kafka_message_headers(message, ctypes.byref(headers)):
+        return None
+    name, found = TOMBSTONE_HEADER.encode(), (ctypes.byref(value), ctypes.byref(size))
+    if calls.rd_kafka_header_get_last(headers, name, *found) or not value.value:
+        return None
+    return ctypes.string_at(value.value, size.value)
 
 
 # --- destroying messages --------------------------------------------------------------------------

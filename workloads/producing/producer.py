@@ -41,7 +41,13 @@ from ackproof.workloads.librdkafka.messages import Reports, of_topic
 from ackproof.workloads.outcomes import TIMED_OUT, of_refusal, of_report
 from ackproof.workloads.process import ClientFailed, main
 from ackproof.workloads.producing.pacing import ProducerTurns
-from ackproof.workloads.producing.recorder import Keep, SendRecorder, encoder, recording
+from ackproof.workloads.producing.recorder import (
+    Keep,
+    SendRecorder,
+    encoder,
+    recording,
+    tombstone_encoder,
+)
 from ackproof.workloads.spec import Config, ProducerSpec, load
 from ackproof.workloads.unresolved import FEW
 
@@ -139,6 +145,7 @@ class _Sends:
         keys: Its keys, if it has any.
         route: The partition of each turn: of each key, or each partition.
         turns: What is due.
+        chance: Draws which records are tombstones.
     """
 
     spec: ProducerSpec
@@ -146,6 +153,13 @@ class _Sends:
     keys: Keys | None
     route: NDArray[np.int64]
     turns: ProducerTurns
+    chance: np.random.Generator
+
+    def tombstones(self, many: int) -> NDArray[np.bool_] | None:
+        """Return which of the next ``many`` records are tombstones, or None if it sends none. That
+        of its nth record depends on the seed alone."""
+        share = self.spec.tombstones
+        return self.chance.random(many) < share if share else None
 
 
 class CellProducer:
@@ -213,9 +227,10 @@ class CellProducer:
             if not len(turns):
                 continue
             keys = None if one.keys is None else turns
-            sequences = one.recorder.invoke(one.route[turns], late_s, keys)
+            tombstones = one.tombstones(len(turns))
+            sequences = one.recorder.invoke(one.route[turns], late_s, keys, tombstones)
             numbers = np.arange(sequences.start, sequences.stop)
-            for sequence, code in sender.produce(numbers, turns).items():
+            for sequence, code in sender.produce(numbers, turns, tombstones).items():
                 error = KafkaError(code)
                 one.recorder.resolve(sequence, of_refusal(error), error=error.name())
 
@@ -262,7 +277,12 @@ class CellProducer:
         )
         self._senders = [
             self._client.sender(
-                one.spec.topic, encoder(one.spec, number), one.keys, place, len(self._sends)
+                one.spec.topic,
+                encoder(one.spec, number),
+                one.keys,
+                place,
+                len(self._sends),
+                tombstone_encoder(one.spec, number),
             )
             for place, one in enumerate(self._sends)
         ]
@@ -272,7 +292,8 @@ def _sends_to(spec: ProducerSpec, recorder: SendRecorder, share: int) -> _Sends:
     keys = keys_of(spec.keys, spec.partitions, spec.producer_config.get(PARTITIONER))
     route = np.arange(spec.partitions) if keys is None else keys.partitions
     turns = ProducerTurns(spec, recorder, share, time.monotonic, route=route)
-    return _Sends(spec, recorder, keys, route, turns)
+    chance = np.random.default_rng([spec.seed, spec.producer])
+    return _Sends(spec, recorder, keys, route, turns, chance)
 
 
 def _idempotent(properties: Config) -> bool:

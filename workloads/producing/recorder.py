@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ackproof.history.names import SendType
-from ackproof.history.payload import Encoder
+from ackproof.history.payload import Encoder, tombstones_of
 from ackproof.history.sessions import LIBRARY
 from ackproof.history.writer import Many, PartitionedWriter
 from ackproof.workloads.process import ProgressFile
@@ -26,7 +26,7 @@ from ackproof.workloads.unresolved import FEW, Unresolved
 
 _NS_PER_S = 1_000_000_000
 _INVOKE = SendType.INVOKE
-_COLUMNS = ("partition", "sequence", "type", "time", "offset", "error", "due", "key")
+_COLUMNS = ("partition", "sequence", "type", "time", "offset", "error", "due", "key", "tombstone")
 _COUNTED_AS = {SendType.OK: "acked", SendType.FAIL: "failed", SendType.INFO: "indeterminate"}
 
 
@@ -87,14 +87,16 @@ class SendRecorder:
         partitions: ArrayLike,
         late_s: ArrayLike | None = None,
         keys: NDArray[np.int64] | None = None,
+        tombstones: NDArray[np.bool_] | None = None,
     ) -> range:
         """Record that records are about to be handed to the client library, and return their
         sequence numbers.
 
         ``late_s`` says how many seconds ago each was due, or None without a schedule. ``keys`` has
-        the number of each record's key, or is None for records without keys. The records are
-        handed over one right after the other. The time of their rows is that before the first. It
-        is some milliseconds before the last of a thousand is handed over, and never behind that.
+        the number of each record's key, or is None for records without keys. ``tombstones`` has
+        whether each is one, or is None for a producer that sends none. The records are handed over
+        one right after the other. The time of their rows is that before the first. It is some
+        milliseconds before the last of a thousand is handed over, and never behind that.
         """
         now = self._clock()
         to = np.asarray(partitions, np.int32)
@@ -106,14 +108,15 @@ class SendRecorder:
         if len(to) <= FEW:
             each = [None] * len(to) if dues is None else dues.tolist()
             named = [None] * len(to) if keys is None else keys.tolist()
-            for partition, number, due, key in zip(
-                to.tolist(), sequences, each, named, strict=True
+            deletes = [None] * len(to) if tombstones is None else tombstones.tolist()
+            for partition, number, due, key, tombstone in zip(
+                to.tolist(), sequences, each, named, deletes, strict=True
             ):
-                self._append(partition, number, _INVOKE, now, None, None, due, key)
+                self._append(partition, number, _INVOKE, now, None, None, due, key, tombstone)
         else:
             numbers = np.arange(sequences.start, sequences.stop)
             narrow = None if keys is None else keys.astype(np.int32)
-            self._add(len(to), to, numbers, _INVOKE, now, None, None, dues, narrow)
+            self._add(len(to), to, numbers, _INVOKE, now, None, None, dues, narrow, tombstones)
         if self._new and not self._new.isdisjoint(to.tolist()):
             # If the producer were killed within a second, it would leave records of a session
             # without any row, and the checkers take those for phantoms.
@@ -138,7 +141,7 @@ class SendRecorder:
         if partition is None:
             return
         known = self._clock() if time is None else time
-        self._append(partition, sequence, outcome, known, offset, error, None, None)
+        self._append(partition, sequence, outcome, known, offset, error, None, None, None)
         self._counts[_COUNTED_AS[outcome]] += 1
 
     def resolve_all(
@@ -159,7 +162,8 @@ class SendRecorder:
         columns = (numbers, outcomes, times, offsets, errors)
         if len(which) < len(numbers):
             numbers, outcomes, times, offsets, errors = (_those(which, one) for one in columns)
-        self._add(len(which), partitions, numbers, outcomes, times, offsets, errors, None, None)
+        outcome_columns = (partitions, numbers, outcomes, times, offsets, errors)
+        self._add(len(which), *outcome_columns, None, None, None)
         if isinstance(outcomes, SendType):
             self._counts[_COUNTED_AS[outcomes]] += len(which)
         else:
@@ -228,6 +232,12 @@ def encoder(spec: ProducerSpec, number: int | None = None) -> Encoder:
         return Encoder(spec.cell, producer, spec.record_bytes, spec.record_bytes_max)
     except ValueError as error:
         raise SpecificationError(str(error)) from None
+
+
+def tombstone_encoder(spec: ProducerSpec, number: int) -> Encoder | None:
+    """Return the encoder of the identities of its tombstones in the session of that number, or None
+    if it sends none."""
+    return tombstones_of(spec.cell, number) if spec.tombstones else None
 
 
 @contextmanager

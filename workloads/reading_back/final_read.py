@@ -25,7 +25,7 @@ from typing import NamedTuple
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 from confluent_kafka.admin import AdminClient, ListOffsetsResultInfo, OffsetSpec
 
-from ackproof.history.payload import decode
+from ackproof.history.payload import decode, identifying
 from ackproof.history.writer import PartitionedWriter, TableWriter
 from ackproof.workloads.configuration import connection_of_environment
 from ackproof.workloads.process import ProgressFile, main, note_error
@@ -215,7 +215,7 @@ class FinalReader:
 
     def _append(self, message: Message) -> None:
         topic, partition = message.topic(), message.partition()
-        identity = decode(message.value()) or (None, None, None)
+        identity = decode(identifying(message.value(), message.headers())) or (None, None, None)
         self._log.partition(topic, partition).append(
             (
                 topic,

@@ -140,6 +140,9 @@ class WorkloadSpec(Section):
     """Keys of each producer, used in turn; at least one a partition. Key n goes to partition n
     modulo their number, or to that of `producer.partitioner` (librdkafka's, except `random`); an
     ack from another partition is reported. Default: no keys."""
+    tombstones: Annotated[float, Field(ge=0, le=0.9, allow_inf_nan=False)] = 0.0
+    """Share of records that delete their key, drawn by the seed. Needs compacted topics with
+    `delete.retention.ms`."""
     producers: Annotated[int, Field(ge=1)] = 1
     """Producers of each cell."""
     producers_shared: bool = False
@@ -250,6 +253,7 @@ class WorkloadSpec(Section):
             record_bytes=smallest,
             record_bytes_max=None if smallest == largest else largest,
             keys=self.keys,
+            tombstones=self.tombstones,
             producers=self.producers,
             readers=self.readers if holds_for(self.readers_where, cell.settings) else 0,
             groups=tuple(
@@ -333,11 +337,12 @@ def _kinds(load: Load) -> Iterator[str]:
 
 
 def _manner(load: Load) -> str:
-    """Return the sending mode of the producers, or nothing if they send at a rate for the whole
-    run."""
+    """Return the sending mode of the producers, or nothing if they send values at a rate for the
+    whole run."""
     parts = [
         "as fast as possible" if load.rate is None else "",
         "" if load.records is None else f"at most {load.records:,} records",
+        f"{load.tombstones:.0%} tombstones" if load.tombstones else "",
     ]
     manner = ", ".join(one for one in parts if one)
     return f" ({manner})" if manner else ""

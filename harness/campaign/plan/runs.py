@@ -167,6 +167,7 @@ def _run(
                 acked_min=campaign.evidence.acked_min,
                 record_bytes=campaign.workload.record_bytes[1],
                 record_bytes_min=campaign.workload.record_bytes[0],
+                tombstones=campaign.workload.tombstones > 0,
                 expect=expected(campaign.expect, {**swept, **cell.settings}),
                 thresholds=planned_thresholds(campaign.expect, {**swept, **cell.settings}),
             )

@@ -205,6 +205,7 @@ _FAULTS: Mapping[str, _Since] = {
 """The first version whose brokers support the request that a fault needs, and the source."""
 _DIRECTORIES_MIN = 2
 _PRODUCER_IDS: _Since = ((0, 11), "KIP-98")
+_HEADERS: _Since = ((0, 11), "KIP-82")
 _DIRECTORIES_WITH_KRAFT: _Since = ((3, 7), "KIP-858")
 
 
@@ -225,6 +226,12 @@ def release_problems(draft: Draft) -> Iterator[Problem]:
     if release.is_before(_PRODUCER_IDS[0]) and any(cell.enable_idempotence for cell in cells):
         reason = _reason("it needs producer ids", _PRODUCER_IDS, draft.cluster.system)
         yield Problem(field="cells.enable.idempotence", reason=reason)
+    workload = draft.workload
+    if release.is_before(_HEADERS[0]) and workload is not None and workload.tombstones:
+        reason = _reason(
+            "a header identifies a tombstone, a feature", _HEADERS, draft.cluster.system
+        )
+        yield Problem(field="workload.tombstones", reason=reason)
 
 
 def log_directory_problems(draft: Draft) -> Iterator[Problem]:

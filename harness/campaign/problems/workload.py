@@ -43,6 +43,7 @@ def workload_problems(draft: Draft) -> Iterator[Problem]:
     if draft.workload is not None:
         yield from _amount_problems(draft.workload)
         yield from _key_problems(draft, draft.workload)
+        yield from _tombstone_problems(draft, draft.workload)
     if draft.cells is not None and draft.cells.alone:
         yield from _topics_named(draft.faults or ())
 
@@ -115,6 +116,33 @@ def _key_problems(draft: Draft, workload: WorkloadSpec) -> Iterator[Problem]:
     if others and keys is not None:
         reason = f"client programs do not receive keys, but there are cells of {', '.join(others)}"
         yield Problem(field="workload.keys", reason=reason)
+
+
+def _tombstone_problems(draft: Draft, workload: WorkloadSpec) -> Iterator[Problem]:
+    """Yield a problem if the removal of tombstones could not be judged. A workload that writes in
+    transactions refuses them itself."""
+    if not workload.tombstones or draft.cells is None or workload.is_transactional:
+        return
+    if workload.keys is None:
+        reason = "a tombstone deletes a key: give the records keys (workload.keys)"
+        yield Problem(field="workload.tombstones", reason=reason)
+    cells = expand(draft.cells)
+    if not all(cell.compacts for cell in cells):
+        reason = "only compaction removes tombstones: set cleanup.policy: compact in cells.topic"
+        yield Problem(field="workload.tombstones", reason=reason)
+    if any(cell.delete_retention_ms is None for cell in cells):
+        reason = (
+            "the checkers judge by delete.retention.ms: set it in cells.topic, in milliseconds "
+            "(Kafka's default is 86400000)"
+        )
+        yield Problem(field="workload.tombstones", reason=reason)
+    programs = sorted({group.client for group in workload.groups} - {LIBRDKAFKA})
+    if programs:
+        reason = (
+            f"client programs do not report headers, which identify tombstones, but there are "
+            f"groups of {', '.join(programs)}"
+        )
+        yield Problem(field="workload.tombstones", reason=reason)
 
 
 def _topics_named(entries: tuple[Entry, ...]) -> Iterator[Problem]:
@@ -365,6 +393,7 @@ def _of_produce_alone(spec: WorkloadSpec) -> Iterator[Problem]:
         "rate": spec.flat_out,
         "records": spec.records is not None,
         "keys": spec.keys is not None,
+        "tombstones": spec.tombstones > 0,
         "record.bytes": len(set(spec.record_bytes)) > 1,
         "producers.shared": spec.producers_shared,
     }

@@ -39,7 +39,7 @@ _PROPERTIES = {
     "zookeeper.connection.timeout.ms": "18000",
     # The default makes index files of 10 MB, two for each replica, which collect would fetch whole.
     "log.index.size.max.bytes": "1048576",
-    # The default is a third of the heap, and campaigns compact no topics of their own.
+    # The default is a third of the heap, and campaigns compact few keys.
     "log.cleaner.dedupe.buffer.size": "8388608",
 }
 

@@ -104,6 +104,38 @@ def test_compaction_that_cannot_be_judged_is_refused(campaign_file) -> None:
     assert "cells.topic.cleanup.policy" in told
 
 
+DELETING = KAFKA | {
+    "workload.readers": 1,
+    "workload.keys": 50,
+    "workload.tombstones": 0.1,
+    "cells.topic": {"cleanup.policy": "compact", "delete.retention.ms": 60_000},
+}
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"workload.keys": None}, "a tombstone deletes a key: give the records keys"),
+        ({"cells.topic": {"delete.retention.ms": 1}}, "only compaction removes tombstones"),
+        ({"cells.topic": {"cleanup.policy": "compact"}}, "the checkers judge by delete.retention"),
+        (
+            {"workload.groups": [{"name": "g", "members": 1, "client": "java"}]},
+            "client programs do not report headers, which identify tombstones, but there are "
+            "groups of java",
+        ),
+        ({"cluster.system": "kafka:0.10.2.2"}, "since 0.11 (KIP-82), but kafka:0.10.2.2 does not"),
+        ({"workload.tombstones": 1}, "less than or equal to 0.9"),
+    ],
+)
+def test_tombstones_that_cannot_be_judged_are_refused(campaign_file, changes, words) -> None:
+    told = refusals(campaign_file(DELETING | changes))
+    assert [line for line in told if line.startswith("workload.tombstones: ") and words in line]
+
+
+def test_tombstones_that_can_be_judged_are_accepted(campaign_file) -> None:
+    assert refusals(campaign_file(DELETING)) == []
+
+
 def test_topic_retention_that_consumers_watch_is_accepted(campaign_file) -> None:
     topic = {"retention.ms": [10_000, -1], "retention.bytes": 1_000_000}
     watched = KAFKA | {"workload.readers": 1, "cells.topic": topic}

@@ -17,7 +17,7 @@ _DEFAULTS = {
     "replica.lag.time.max.ms": "30000",
     # The default makes index files of 10 MB, two for each replica, which collect would fetch whole.
     "log.index.size.max.bytes": "1048576",
-    # The default does not fit into the heap, and campaigns compact no topics of their own.
+    # The default does not fit into the heap, and campaigns compact few keys.
     "log.cleaner.dedupe.buffer.size": "8388608",
 }
 

@@ -1,0 +1,360 @@
+"""Generated compacted logs with tombstones, by a plain model of Kafka's cleaner (KIP-534): a sound
+log and its readers are clean, and each planted anomaly is found alone."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+
+from ackproof.checkers.checks.check_reads import check_rows
+from ackproof.checkers.checks.partition_rules import CHECKERS
+from ackproof.checkers.checks.read_anomalies import PartitionGuarantees
+from ackproof.checkers.context.faults import FOREVER
+from ackproof.checkers.context.observed import Observed, PartitionState, Span
+from ackproof.checkers.context.retention import TombstoneEvidence, longest_absence_ns
+from ackproof.checkers.context.status import GuaranteeStatus, count_name
+from ackproof.checkers.context.validity import ALWAYS_VALID
+from ackproof.checkers.engine.reconcile import of_rule
+from ackproof.checkers.index.partition_history import PartitionHistory
+from tests.support.builders.consumers import MadeConsumer, left_by, seen
+from tests.support.builders.consumers import given as assigned
+from tests.support.builders.examples import examples
+from tests.support.builders.histories import Made, entry, indexed, send
+
+ANY_MACHINE = settings(
+    max_examples=examples(60),
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
+)
+S = 1_000_000_000
+RETENTION_S = 20
+ACKED, UNANSWERED, LOST_UNANSWERED = range(3)
+"""The outcomes of a send: acked, in the log without an answer, never appended and without one."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sent:
+    key: int
+    deletes: bool
+    outcome: int = ACKED
+
+
+@dataclass(frozen=True, kw_only=True)
+class Log:
+    """A compacted log. Record n is sent in second n. ``passes`` are those of the cleaner: each
+    second of one, and the offset up to which it cleans. ``over`` is the second by which the final
+    read had ended, and ``kept`` the offsets that it read, if not those of the model."""
+
+    sent: Sequence[Sent]
+    passes: Sequence[tuple[int, int]]
+    over: int
+    kept: Sequence[int] | None = None
+    unseen_ns: int = 0
+
+    @cached_property
+    def numbers(self) -> list[int]:
+        """The number of the record at each offset."""
+        return [n for n, one in enumerate(self.sent) if one.outcome != LOST_UNANSWERED]
+
+    def at(self, offset: int) -> Sent:
+        return self.sent[self.numbers[offset]]
+
+    def standing(self, second: int) -> list[int]:
+        """Return the offsets that are in the log in a second."""
+        kept = [offset for offset, number in enumerate(self.numbers) if number <= second]
+        horizons: dict[int, int] = {}
+        for now, end in self.passes:
+            if now > second:
+                break
+            last = {self.at(offset).key: offset for offset in kept if offset < end}
+            kept = [
+                offset
+                for offset in kept
+                if offset >= end
+                or (
+                    last[self.at(offset).key] == offset
+                    and not (self.at(offset).deletes and horizons.get(offset, FOREVER) <= now)
+                )
+            ]
+            for offset in kept:
+                if offset < end and self.at(offset).deletes:
+                    horizons.setdefault(offset, now + RETENTION_S)
+        return kept
+
+    @cached_property
+    def final(self) -> list[int]:
+        return list(self.standing(self.over) if self.kept is None else self.kept)
+
+    def without(self, *offsets: int) -> "Log":
+        return replace(self, kept=[one for one in self.final if one not in offsets])
+
+    def history(self) -> PartitionHistory:
+        offsets = {number: offset for offset, number in enumerate(self.numbers)}
+        sends = []
+        for number, one in enumerate(self.sent):
+            sends.append(send("invoke", 1, number, number * S))
+            if one.outcome == ACKED:
+                sends.append(send("ok", 1, number, number * S + S // 10, offsets[number]))
+        log = [entry(offset, 1, self.numbers[offset]) for offset in self.final]
+        made = indexed(Made(sends=sends, log=log, start=0, end=len(self.numbers)))
+        return replace(
+            made,
+            keys=np.array([one.key for one in self.sent])[made.sequence],
+            deletes=np.array([one.deletes for one in self.sent])[made.sequence],
+            tombstones=TombstoneEvidence(
+                retention_ms=RETENTION_S * 1000,
+                read_over=self.over * S,
+                unseen_ns=self.unseen_ns,
+            ),
+        )
+
+    def last_of_keys(self) -> list[int]:
+        """The offset of the last record of each key, if it was acked."""
+        last = {self.at(offset).key: offset for offset in range(len(self.numbers))}
+        return [offset for offset in last.values() if self.at(offset).outcome == ACKED]
+
+    def older(self, offset: int) -> list[int]:
+        return [one for one in range(offset) if self.at(one).key == self.at(offset).key]
+
+    def is_young(self, offset: int) -> bool:
+        """Return whether it must be in the log, by more than the slack for clocks."""
+        return self.over - self.numbers[offset] < RETENTION_S - 1
+
+
+@st.composite
+def logs(draw: st.DrawFn) -> Log:
+    outcomes = st.sampled_from([ACKED] * 6 + [UNANSWERED, LOST_UNANSWERED])
+    one = st.builds(Sent, key=st.integers(0, 4), deletes=st.booleans(), outcome=outcomes)
+    sent = draw(st.lists(one, min_size=2, max_size=40))
+    over = len(sent) + draw(st.integers(0, 2 * RETENTION_S))
+    times = sorted(draw(st.lists(st.integers(0, over), max_size=6)))
+    log = Log(sent=sent, passes=(), over=over)
+    passes = []
+    for now in times:
+        end = sum(number <= now for number in log.numbers)
+        passes.append((now, draw(st.integers(passes[-1][1] if passes else 0, end))))
+    return replace(log, passes=passes)
+
+
+def rows(history: PartitionHistory) -> dict[str, list[int]]:
+    found = {name: one(history)["offset"].to_pylist() for name, one in CHECKERS.items()}
+    return {name: sorted(offsets) for name, offsets in found.items() if offsets}
+
+
+def planted(choose: Callable[[Sequence[int]], int], offsets: Sequence[int]) -> int:
+    assume(offsets)
+    return choose(offsets)
+
+
+@given(log=logs())
+@ANY_MACHINE
+def test_sound_log_has_no_anomaly_and_forgets_removed_records(log: Log) -> None:
+    history = log.history()
+    assert rows(history) == {}
+    acked = [offset for offset in range(len(log.numbers)) if log.at(offset).outcome == ACKED]
+    gone = [offset for offset in acked if offset not in log.final]
+    assert sorted(history.acked_offset[history.forgotten].tolist()) == gone
+    if all(one.outcome == ACKED for one in log.sent):
+        assert history.perhaps_deleted == 0
+
+
+@given(log=logs(), data=st.data())
+@ANY_MACHINE
+def test_value_that_returns_after_its_tombstone_went_is_found(log: Log, data) -> None:
+    deleted = [
+        offset
+        for offset in log.last_of_keys()
+        if log.at(offset).deletes and any(not log.at(one).deletes for one in log.older(offset))
+    ]
+    tombstone = planted(lambda some: data.draw(st.sampled_from(some)), deleted)
+    values = [one for one in log.older(tombstone) if not log.at(one).deletes]
+    value = data.draw(st.sampled_from(values))
+    kept = {*log.final, value} - {tombstone} - {one for one in log.older(tombstone) if one > value}
+    found = rows(replace(log, kept=sorted(kept)).history())
+    assert found == {"resurrected-value": [value], "lost": [tombstone]}
+
+
+@given(log=logs(), data=st.data())
+@ANY_MACHINE
+def test_tombstone_that_goes_too_early_is_found(log: Log, data) -> None:
+    young = [one for one in log.last_of_keys() if log.at(one).deletes and log.is_young(one)]
+    tombstone = planted(lambda some: data.draw(st.sampled_from(some)), young)
+    found = rows(log.without(tombstone, *log.older(tombstone)).history())
+    assert found == {"tombstone-too-early": [tombstone], "lost": [tombstone]}
+
+
+@given(log=logs(), data=st.data())
+@ANY_MACHINE
+def test_lost_last_value_is_found_unless_an_unanswered_tombstone_may_have_deleted_it(
+    log: Log, data
+) -> None:
+    values = [one for one in log.last_of_keys() if not log.at(one).deletes]
+    lost = planted(lambda some: data.draw(st.sampled_from(some)), values)
+    history = log.without(lost, *log.older(lost)).history()
+    perhaps = any(
+        one.outcome != ACKED
+        and one.deletes
+        and one.key == log.at(lost).key
+        and log.over - max(number, log.numbers[lost]) >= RETENTION_S - 1
+        and (one.outcome == LOST_UNANSWERED or log.numbers.index(number) != lost)
+        for number, one in enumerate(log.sent)
+    )
+    assert rows(history) == ({} if perhaps else {"lost": [lost]})
+    assert history.perhaps_deleted == perhaps
+
+
+# --- readers --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """A reader that begins in a second, and has the offset of each record that it read, with the
+    second in which it did."""
+
+    log: Log
+    since: int
+    read: Sequence[tuple[int, int]]
+
+    def found(self) -> list[tuple[str, int]]:
+        history = self.log.history()
+        polls = [
+            seen(poll, offset, 1, self.log.numbers[offset], second * S)
+            for poll, (offset, second) in enumerate(self.read, 1)
+        ]
+        reader = MadeConsumer(polls=polls, assigned=[assigned(0, self.since * S, 0)])
+        result = check_rows([left_by(reader)], history, PartitionGuarantees())
+        assert "unseen-tombstone" in result.looked
+        return [
+            (row["anomaly"], row["offset"]) for one in result.found for row in one.rows.to_pylist()
+        ]
+
+
+@st.composite
+def readings(draw: st.DrawFn) -> Reading:
+    """A reader that reads at its own speed. It may begin late, when records are gone."""
+    log = draw(logs())
+    since = now = draw(st.integers(0, log.over))
+    read: list[tuple[int, int]] = []
+    while now <= log.over:
+        position = read[-1][0] + 1 if read else 0
+        there = [offset for offset in log.standing(now) if offset >= position]
+        read += [(offset, now) for offset in there[: draw(st.integers(0, 5))]]
+        now += draw(st.integers(1, 8))
+    return Reading(log=log, since=since, read=read)
+
+
+@given(reading=readings())
+@ANY_MACHINE
+def test_reader_of_a_sound_log_misses_nothing(reading: Reading) -> None:
+    assert reading.found() == []
+
+
+@given(reading=readings(), data=st.data())
+@ANY_MACHINE
+def test_tombstone_that_a_reader_had_to_read_is_found(reading: Reading, data) -> None:
+    log, read = reading.log, dict(reading.read)
+    candidates = [
+        offset
+        for offset in read
+        if log.at(offset).deletes
+        and log.at(offset).outcome == ACKED
+        and offset not in log.final
+        and _had_to_read(reading, offset)
+    ]
+    tombstone = planted(lambda some: data.draw(st.sampled_from(some)), candidates)
+    without = [(offset, second) for offset, second in reading.read if offset != tombstone]
+    assert replace(reading, read=without).found() == [("unseen-tombstone", tombstone)]
+
+
+def _had_to_read(reading: Reading, tombstone: int) -> bool:
+    """Return whether the anomaly is certain if the reader did not read this tombstone: it read a
+    value of the key before and nothing of it behind, went on in time, and no record of the key that
+    may be behind it had been sent by then."""
+    log = reading.log
+    key = log.at(tombstone).key
+    own = [offset for offset, _ in reading.read if log.at(offset).key == key]
+    before = [offset for offset in own if offset < tombstone]
+    beyond = [second for offset, second in reading.read if offset > tombstone]
+    if not before or log.at(before[-1]).deletes or own[-1] != tombstone or not beyond:
+        return False
+    other = {offset for offset, _ in reading.read} - {tombstone}
+    passed = [
+        one
+        for one in range(tombstone + 1, max(other))
+        if log.at(one).key == key and log.at(one).deletes and log.at(one).outcome == ACKED
+    ]
+    since = max(reading.since, log.numbers[tombstone])
+    later = [
+        number
+        for number, one in enumerate(log.sent)
+        if one.key == key
+        and number <= beyond[0]
+        and (
+            one.outcome == LOST_UNANSWERED
+            or log.numbers.index(number) > tombstone
+            or (one.outcome == UNANSWERED and log.numbers.index(number) not in log.final)
+        )
+    ]
+    return not passed and not later and beyond[0] - since < RETENTION_S - 1
+
+
+# --- unknown evidence -----------------------------------------------------------------------------
+
+DELETED = (Sent(key=0, deletes=False), Sent(key=0, deletes=True), Sent(key=1, deletes=False))
+OLD = Log(sent=DELETED, passes=(), over=RETENTION_S + 10)
+YOUNG = replace(OLD, over=5)
+
+
+@pytest.mark.parametrize(
+    "changes", [{"clock_bound_ns": None}, {"clocks_changed": True}, {"read_over": FOREVER}]
+)
+def test_tombstone_of_unknown_age_is_not_judged(changes: dict[str, object]) -> None:
+    history = YOUNG.without(0, 1).history()
+    assert rows(history) == {"tombstone-too-early": [1], "lost": [1]}
+    assert history.tombstones is not None
+    assert rows(replace(history, tombstones=replace(history.tombstones, **changes))) == {}
+
+
+def test_tombstone_that_may_go_by_then_is_forgotten() -> None:
+    slack = replace(OLD, over=1 + RETENTION_S)
+    assert rows(slack.without(0, 1).history()) == {}
+    assert rows(replace(slack, over=RETENTION_S - 1).without(0, 1).history())
+
+
+@pytest.mark.parametrize("away_s", [0, RETENTION_S])
+def test_loss_of_a_tombstone_is_open_if_a_replica_was_away_so_long(away_s: int) -> None:
+    history = replace(OLD, unseen_ns=away_s * S).without(1).history()
+    assert history.tombstones_unseen == (away_s > 0)
+    found = {"resurrected-value": [0]} | ({} if away_s else {"lost": [1]})
+    assert rows(history) == found
+    item: Any = SimpleNamespace(terms=ALWAYS_VALID)
+    anomaly = "resurrected-value"
+    counts = of_rule(item, history, anomaly, CHECKERS[anomaly](history))
+    standing = GuaranteeStatus.UNKNOWN if away_s else GuaranteeStatus.PROMISED
+    assert counts[count_name(anomaly, standing)] == 1
+
+
+def test_unrecorded_tombstone_of_a_crashed_producer_may_have_deleted_a_value() -> None:
+    values = replace(OLD, sent=[Sent(key=0, deletes=False), Sent(key=1, deletes=False)])
+    history = values.without(0).history()
+    assert rows(history) == {"lost": [0]}
+    assert replace(history, crashed=frozenset({2})).perhaps_deleted == 1
+    assert replace(history, sends_whole=False).perhaps_deleted == 1
+
+
+def test_absence_of_a_replica_is_that_from_the_isr_or_from_the_observation() -> None:
+    def state(time: int, *isr: int) -> PartitionState:
+        return PartitionState(time=time, leader=1, leader_epoch=0, isr=isr)
+
+    states = (state(0, 1, 2), state(10, 1), state(17, 1, 2))
+    assert longest_absence_ns(Observed(states=states), 30) == 7
+    assert longest_absence_ns(Observed(states=states), 12) == 2
+    assert longest_absence_ns(Observed(states=states, holes=(Span(18, 29),)), 30) == 11
+    assert longest_absence_ns(Observed(states=states, holes=(Span(5, 19),)), 30) == 14
+    assert longest_absence_ns(Observed(), 30) == FOREVER
