@@ -47,11 +47,13 @@ class PlannedGroup(_Planned):
             ``auto-commit``.
         recovery_ms: The time after the recovery of the cluster within which its members must read
             what is acked. None in a manifest from before that was measured.
+        client: The client library or program of its members. None in an older manifest.
     """
 
     name: str
     delivery: str
     recovery_ms: int | None = None
+    client: str | None = None
 
 
 class PlannedShareGroup(_Planned):
@@ -196,6 +198,7 @@ class PlannedWriter(_Planned):
     writer: str
     node: str
     cell: str | None = None
+    client: str | None = None
     instead_of: str | None = None
     partitions: tuple[tuple[str, int], ...] = ()
 

@@ -315,7 +315,9 @@ def _of_guarantee(
         records=count,
         faults=faults,
         guarantees=(one.name,),
-        remedies=advice_against(one.anomaly or ""),
+        remedies=advice_against(
+            one.anomaly or "", sorted({name for cell, _ in broken for name in cell.libraries})
+        ),
         anomaly=one.anomaly or "",
         example=_example(one.anomaly or "", first) if first else "",
     )

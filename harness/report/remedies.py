@@ -320,8 +320,21 @@ RULES: Mapping[str, Remedy] = {
 settings promise it, so that none prevents it."""
 
 
-def advice_against(anomaly: str) -> tuple[str, ...]:
+_OF_LIBRARIES: Mapping[tuple[str, str], Remedy] = {
+    ("commit-lost", "aiokafka"): Remedy(
+        "If a member of the group with aiokafka found no commit, it may be that library: aiokafka "
+        "0.14 ignores the error with which a coordinator that is still loading answers, and takes "
+        "it for no commit. Run the group with another library: if the anomaly stays, it is the "
+        "coordinator's.",
+        "aiokafka, OffsetFetch",
+    ),
+}
+"""Another explanation of an anomaly, by the client library of a group of the cell."""
+
+
+def advice_against(anomaly: str, libraries: Iterable[str] = ()) -> tuple[str, ...]:
     """Return what prevents an anomaly without a root cause, where a guarantee excludes it. There is
-    nothing for the anomalies of plug-ins and those that have root causes."""
-    rule = RULES.get(anomaly)
-    return () if rule is None else (f"{rule.advice} ({rule.source})",)
+    nothing for the anomalies of plug-ins and those that have root causes. ``libraries`` has those
+    of the consumer groups, of which one may be to blame as well."""
+    rules = [RULES.get(anomaly), *(_OF_LIBRARIES.get((anomaly, one)) for one in libraries)]
+    return tuple(f"{one.advice} ({one.source})" for one in rules if one is not None)

@@ -5,7 +5,7 @@ nothing was lost.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ackproof.checkers.guarantees.table import NO_LOSS
 from ackproof.checkers.thresholds import Threshold
@@ -22,7 +22,7 @@ from ackproof.checkers.verdict import (
 )
 from ackproof.harness.report import cell_names
 from ackproof.harness.report.cell_names import CellKey
-from ackproof.history.cell import Value, as_text
+from ackproof.history.cell import Value, as_text, library_of
 from ackproof.history.manifest import Manifest
 
 ROWS, COLUMNS = "acks", "min.insync.replicas"
@@ -48,6 +48,7 @@ class CellRow:
         unavailable: The outages; None if unknown, as the following figures.
         thresholds: The campaign's thresholds on its figures. Those that are not met are among the
             reasons.
+        libraries: The client libraries of its consumer groups, as far as they are known.
     """
 
     run: int
@@ -67,6 +68,7 @@ class CellRow:
     ack_latency: Latency | None = None
     shown_latency: Latency | None = None
     thresholds: Sequence[Threshold] = ()
+    libraries: frozenset[str] = frozenset()
 
     @property
     def title_and_name(self) -> str:
@@ -108,7 +110,9 @@ class CellRow:
 
 
 def rows(result: CampaignResult, manifest: Manifest | None = None) -> tuple[CellRow, ...]:
-    """Return the rows of ``result``, in its order. ``manifest`` gives the clusters' settings."""
+    """Return the rows of ``result``, in its order. ``manifest`` gives the clusters' settings, and
+    the client libraries of groups."""
+    libraries = _libraries(manifest) if manifest else {}
     clusters = {run.number: run.cluster for run in manifest.runs} if manifest else {}
     several = len({cell.run for cell in result.cells}) > 1
     settings = {
@@ -116,7 +120,21 @@ def rows(result: CampaignResult, manifest: Manifest | None = None) -> tuple[Cell
         for cell in result.cells
     }
     titles = cell_names.in_words(settings)
-    return tuple(_row(cell, settings, titles, several=several) for cell in result.cells)
+    found = (_row(cell, settings, titles, several=several) for cell in result.cells)
+    return tuple(
+        replace(row, libraries=libraries.get((row.run, row.cell), frozenset())) for row in found
+    )
+
+
+def _libraries(manifest: Manifest) -> Mapping[CellKey, frozenset[str]]:
+    """Return the client libraries of the consumer groups of each cell."""
+    return {
+        (run.number, planned.cell.name): frozenset(
+            library_of(group.client) for group in planned.groups if group.client is not None
+        )
+        for run in manifest.runs
+        for planned in run.cells
+    }
 
 
 def columns(cells: Sequence[CellRow]) -> tuple[str, ...]:

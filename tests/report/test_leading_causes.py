@@ -34,6 +34,7 @@ from ackproof.harness.report.similar_texts import grouped
 from ackproof.harness.report.terminal import print_result
 from ackproof.harness.report.timeline import FaultSpan
 from ackproof.harness.report.violations import violations
+from ackproof.history.manifest import Manifest, PlannedCell, PlannedGroup, PlannedRun
 from tests.support.builders import failing_nightly
 from tests.support.builders.results import cell_result, guarantee, of_cells, threshold
 
@@ -157,6 +158,29 @@ def test_cause_in_several_cells_and_anomalies_is_one_entry() -> None:
         "covers, attributed to kill#4"
     )
     assert (entry.records, entry.run, entry.faults) == (8, 1, ("kill#4",))
+
+
+def test_lost_commit_has_the_advice_for_the_library_of_the_group_that_the_manifest_plans() -> None:
+    broken = guarantee("commits-kept", held=False, broken=7, anomaly="commit-lost")
+    cell = cell_result("c", Verdict.FAIL, settings=ALL, guarantees=[broken], reasons=("so",))
+    group = PlannedGroup(name="c-g", delivery="at-least-once", client="aiokafka")
+    planned = PlannedRun(
+        number=1,
+        seed=1,
+        session_timeout_ms=3_000,
+        replica_lag_ms=4_000,
+        recovery_ms=60_000,
+        cells=(PlannedCell(cell=cell.settings, groups=(group,)),),
+        faults=(),
+        writers=(),
+    )
+    planned_by = Manifest(campaign="c", seed=1, baseline=False, runs=(planned,))
+    result = of_cells(Verdict.FAIL, cell)
+    for manifest, many in ((planned_by, 2), (None, 1)):
+        one, *_ = leading_causes(result, rows(result, manifest), {})
+        assert one.anomaly == "commit-lost"
+        assert len(one.remedies) == many
+        assert ("aiokafka 0.14" in one.remedies[-1]) == (many == 2)
 
 
 def test_consequences_of_a_loss_are_part_of_its_cause_and_other_guarantees_are_not() -> None:

@@ -7,7 +7,7 @@ import pytest
 from ackproof.checkers.checks.catalogue import BREAKS
 from ackproof.checkers.root_cause.kinds import CauseKind
 from ackproof.harness.report.causes import WHAT
-from ackproof.harness.report.remedies import REMEDIES, RULES, remedies, remedy
+from ackproof.harness.report.remedies import REMEDIES, RULES, advice_against, remedies, remedy
 
 NOT_KNOWN = {CauseKind.UNEXPLAINED, CauseKind.UNKNOWN}
 CELLS = [
@@ -80,3 +80,13 @@ def test_remedies_of_cells_are_given_once_each() -> None:
 
 def test_rule_is_given_for_every_anomaly_that_breaks_a_guarantee_without_a_root_cause() -> None:
     assert RULES.keys() == BREAKS.keys() - WHAT.keys()
+
+
+def test_commit_lost_of_an_aiokafka_group_blames_the_library_as_well_as_the_coordinator() -> None:
+    coordinator = advice_against("commit-lost", ["java"])
+    assert coordinator == advice_against("commit-lost")
+    assert coordinator[0].startswith("No setting: this is a defect. A coordinator")
+    both = advice_against("commit-lost", ["aiokafka", "java"])
+    assert both[:1] == coordinator
+    assert "aiokafka 0.14 ignores the error" in both[1]
+    assert advice_against("commit-regressed", ["aiokafka"]) == advice_against("commit-regressed")

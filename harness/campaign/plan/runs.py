@@ -150,6 +150,7 @@ def _run(
                     PlannedGroup(
                         name=group_id(cell, group),
                         delivery=group.delivery,
+                        client=group.client,
                         recovery_ms=max(
                             group_recovery_ms(campaign.limits.recover, one, cluster.properties)
                             for one in (group.config, group.config_of(group.members))
