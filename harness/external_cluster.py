@@ -261,7 +261,8 @@ def ask(
         # The same address may lead to another cluster on another day or in another network.
         there = f"at {described.bootstrap_servers} there is now another cluster, {found.cluster_id}"
         meant(f"{there}: this is the first run on it")
-    noted.parent.mkdir(parents=True, exist_ok=True)
+    for directory in reversed((noted.parent, *noted.parent.parents)):
+        directory.mkdir(mode=0o700, exist_ok=True)  # as the XDG specification wants it
     noted.write_text(found.cluster_id, encoding="utf-8")
     tell(f"connected to {found}")
     if described.controllers is not None:

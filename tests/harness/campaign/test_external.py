@@ -259,7 +259,7 @@ def test_refused_fault_names_the_cause_in_the_file(
         ({**IN_PODS, "agent": True}, "agent: needs an image for its container"),
         ({"kubernetes": {"namespace": "n"}}, "give exactly one of strimzi and selector"),
         (
-            {"kubernetes": {"namespace": "n", "strimzi": "s", "id": "ordinal"}},
+            {"kubernetes": {"namespace": "n", "strimzi": "s", "id": "ordinal+1"}},
             "strimzi says where the id is",
         ),
         (
@@ -465,6 +465,25 @@ def test_brokers_in_pods_are_numbered_from_zero_and_named_in_the_dry_run(tmp_pat
         line.startswith("broker-2, to kill: kubectl --context prod --namespace kafka: delete the")
         for line in told
     ), told
+
+
+@pytest.mark.parametrize(
+    "external",
+    [
+        {"kubernetes": {"namespace": "kafka", "strimzi": "mine"}},
+        {"kubernetes": {"namespace": "kafka", "selector": "a=b", "id": "some/label"}},
+        {"servers": SERVERS},
+        WITH_AGENTS,
+        voters(release="4.3.1"),
+        {"client": {"sasl.username": "a"}, "secrets": {"sasl.password": {"env": "PASSWORD"}}},
+    ],
+    ids=["strimzi", "selector", "commands", "agents", "controllers", "secrets"],
+)
+def test_stored_campaign_reads_back_with_its_external_cluster(tmp_path: Path, external) -> None:
+    campaign = check(written(tmp_path, CREATE, **external)).campaign
+    stored = tmp_path / "stored.yaml"
+    stored.write_text(campaign.to_yaml())
+    assert check(stored).campaign == campaign
 
 
 def test_agent_pauses_brokers_without_a_command_for_it(tmp_path: Path) -> None:
