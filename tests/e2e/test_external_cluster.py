@@ -61,6 +61,8 @@ def test_orders_alone_reach_a_verdict_and_leave_nothing(yours, ackproof) -> None
     assert "AlterConfigs" not in untried
     assert yours.topics() == before
     assert not (ackproof.directory / "results").exists()
+    # It may also be the directory of the registry of runs, which must be private.
+    assert (ackproof.directory / "known").stat().st_mode & 0o077 == 0
 
     result = ackproof("run", "small.yaml", "--out", "results", "--yes", "--allow-commands")
     assert result.returncode == 0, result.stdout + result.stderr
