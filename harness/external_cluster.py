@@ -55,6 +55,7 @@ from ackproof.infra.systems.external.probes import (
 )
 from ackproof.infra.systems.external.reachability import why_silent, why_unreadable
 from ackproof.infra.systems.external.system import ExternalSystem, metadata_of
+from ackproof.infra.systems.kafka.releases import NEWEST_RECORDS, numbers_of
 from ackproof.infra.systems.product import KAFKA
 from ackproof.nemesis import FAULTS
 from ackproof.nemesis.interface import Aim, Fault
@@ -71,6 +72,7 @@ _METADATA_WITHIN_S = 30.0
 _EVERY_S = 0.5
 _CONNECTION = "cluster.external.client"
 _RELEASE = "cluster.external.controllers.release"
+_KNOWN_RECORDS = numbers_of(NEWEST_RECORDS)
 _STATE = "XDG_STATE_HOME"
 _MOVING = frozenset(fault.name for fault in ON_KUBERNETES)
 _SESSIONS = ("broker.session.timeout.ms", "zookeeper.session.timeout.ms")
@@ -403,7 +405,7 @@ def _read_metadata(
     tell: Callable[[str], None],
 ) -> None:
     """Read the metadata log once. Raises InfraError with the cause if that fails."""
-    if controllers.release is not None:
+    if controllers.release is not None and numbers_of(controllers.release) > _KNOWN_RECORDS:
         prepare(f"{KAFKA}:{controllers.release}", tell)
     metadata = metadata_of(described, lambda _topic: False, cluster_id)
     try:

@@ -7,7 +7,7 @@ import pytest
 
 from ackproof.infra.systems import prepare
 from ackproof.infra.systems.kafka import releases
-from tests.support.clusters.kafka_release import described
+from tests.support.clusters.kafka_release import described, records
 
 pytestmark = [pytest.mark.kafka, pytest.mark.integration]
 
@@ -74,3 +74,8 @@ def _check(inside, case: str, system: str, quorum: str | None = None) -> None:
 def test_release_description_matches_the_stored_one(version: str) -> None:
     known = Path(releases.__file__).with_name(f"{version}.json")
     assert known.read_text(encoding="utf-8") == described(version)
+
+
+def test_stored_records_of_the_metadata_log_are_those_of_their_release() -> None:
+    known = Path(releases.__file__).with_name("records.json")
+    assert known.read_text(encoding="utf-8") == records(releases.NEWEST_RECORDS)

@@ -29,7 +29,7 @@ from ackproof.infra.systems.kafka.kraft.records import (
     parts,
 )
 from ackproof.infra.systems.kafka.kraft.system import let_go
-from ackproof.infra.systems.kafka.releases import Release
+from ackproof.infra.systems.kafka.releases import Release, newest_records
 from ackproof.infra.systems.observer import EMPTY, changes
 from tests.support.builders.metadata_records import encoded
 
@@ -157,10 +157,24 @@ def test_record_that_lost_a_needed_field_is_refused_by_name() -> None:
         tomorrow.decoded(gone)
 
 
-def test_schemas_of_a_release_that_was_not_asked_are_those_of_the_newest_shipped() -> None:
+def test_schemas_of_a_release_that_was_not_asked_are_those_of_the_newest_known() -> None:
     unasked = schemas_of(Release(version="8.7.6"))
-    assert unasked.records == SCHEMAS.records
+    assert unasked.records == newest_records()
     assert unasked.release == "Apache Kafka 8.7.6"
+
+
+@pytest.mark.parametrize("release", ["3.3.2", "3.9.1", "4.1.1"])
+@pytest.mark.parametrize("record", RECORDS, ids=lambda one: type(one).__name__)
+def test_newest_known_schemas_read_the_records_of_older_releases(
+    release: str, record: Record
+) -> None:
+    """The release of the controllers of an external cluster need not be known."""
+    older = schemas_of(Release(version=release))
+    newest = RecordSchemas("Apache Kafka", newest_records())
+    name = f"{type(record).__name__}Record"
+    (versions,) = (one["versions"] for one in older.records.values() if one["name"] == name)
+    for version in versions:
+        assert newest.decoded(encoded(older, record, version)) == record
 
 
 @pytest.mark.parametrize(

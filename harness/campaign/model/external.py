@@ -194,8 +194,8 @@ class ControllersSpec(Section):
     release: (
         Annotated[str, PatternDescription(r"^[0-9]+(\.[0-9]+)+$", "a version: 4.4.0")] | None
     ) = None
-    """The controllers' version of Apache Kafka, needed if it is newer than 4.1.1. It is fetched
-    once for the encoding of its records."""
+    """The controllers' version of Apache Kafka, needed if it is newer than 4.4.0. It is then
+    fetched once, by Maven, for the encoding of its records."""
 
 
 class ExternalSpec(Section):

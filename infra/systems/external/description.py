@@ -131,7 +131,7 @@ class DescribedControllers(Connection):
     Attributes:
         voters: The host and port of each, by ``node.id``.
         release: The version of Apache Kafka that writes the metadata log; None if its records are
-            read as those of the newest shipped release.
+            read as those of the newest known release.
     """
 
     voters: Mapping[int, tuple[str, int]]

@@ -32,7 +32,7 @@ from ackproof.infra.systems.external.journal import Journal
 from ackproof.infra.systems.external.probes import ClusterDescription, ProbingObserver, pod_storage
 from ackproof.infra.systems.external.restoration import undo
 from ackproof.infra.systems.external.server import ExternalServer
-from ackproof.infra.systems.kafka.releases import VERSIONS, Release
+from ackproof.infra.systems.kafka.releases import NEWEST_RECORDS, Release
 from ackproof.infra.systems.observer import PollingObserver
 from ackproof.infra.systems.product import EXTERNAL
 
@@ -133,7 +133,7 @@ def metadata_of(
         connect = connector(controllers.connection())
     except (ValueError, OSError) as error:
         raise InfraError(f"no connection to the controllers can be made: {error}") from error
-    release = Release(version=controllers.release or VERSIONS[-1])
+    release = Release(version=controllers.release or NEWEST_RECORDS)
     return ClusterMetadata(described.quorum, release, connect, keeps, cluster_id)
 
 

@@ -47,6 +47,9 @@ def put(partial: Path, place: Path) -> None:
 
 VERSIONS = ("0.10.2.2", "0.11.0.3", "1.1.1", "2.0.0", "2.0.1", "3.3.2", "3.9.1", "4.1.1")
 """The releases whose descriptions are shipped."""
+NEWEST_RECORDS = "4.4.0"
+"""The release whose encoding of the metadata log is shipped by itself, in ``records.json``. It
+includes how older releases have encoded their records."""
 FIRST = (2, 4)
 """The first release that runs on today's Java with its own jars alone."""
 
@@ -235,6 +238,12 @@ def sums_of(directory: Path, pattern: str = "*") -> Mapping[str, str]:
         }
     except OSError as error:
         raise InfraError(f"a jar of Apache Kafka cannot be read: {error}") from error
+
+
+def newest_records() -> Mapping[str, Any]:
+    """Return the ``records`` of the metadata log of the release :data:`NEWEST_RECORDS`."""
+    found: Mapping[str, Any] = _read(Path(__file__).with_name("records.json"))["records"]
+    return found
 
 
 # --- descriptions of releases by themselves -------------------------------------------------------

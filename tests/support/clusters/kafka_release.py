@@ -1,9 +1,11 @@
 """``python -m tests.support.clusters.kafka_release 4.1.1``: writes what is shipped of a release of
 Apache Kafka, ``infra/systems/kafka/<version>.json``: its jars, and what it says of itself.
+Without a version it writes ``records.json`` there, of the release ``releases.NEWEST_RECORDS``.
 
 Needs ``mvn`` and a JDK 17 or newer.
 """
 
+import json
 import shutil
 import sys
 import tempfile
@@ -27,6 +29,13 @@ def described(version: str) -> str:
     return description_text(found)
 
 
+def records(version: str) -> str:
+    """Return what is shipped of a release of which only the metadata log is read."""
+    return description_text({"records": json.loads(described(version))["records"]})
+
+
 if __name__ == "__main__":
     for version in sys.argv[1:]:
         (KNOWN / f"{version}.json").write_text(described(version), encoding="utf-8")
+    if not sys.argv[1:]:
+        (KNOWN / "records.json").write_text(records(releases.NEWEST_RECORDS), encoding="utf-8")

@@ -15,7 +15,7 @@ from ackproof.infra.systems.kafka.kraft.log import (
     log_observer,
 )
 from ackproof.infra.systems.kafka.kraft.records import RecordSchemas
-from ackproof.infra.systems.kafka.releases import VERSIONS, Release, described, shipped
+from ackproof.infra.systems.kafka.releases import Release, described, newest_records
 from ackproof.infra.systems.wire import Connect, in_the_clear
 
 _WITHIN_S = 2.0
@@ -30,13 +30,11 @@ def schemas_of(release: Release) -> RecordSchemas:
     encoding is right for both.
 
     A release that could not be asked (:func:`infra.systems.kafka.releases.keep_description`) is
-    assumed to encode them as the newest shipped release does. A record that this one does not know
+    assumed to encode them as the newest known release does. A record that this one does not know
     is then refused by name.
     """
-    own, newest = described(release), shipped(VERSIONS[-1])
-    assert newest is not None
-    known = newest if own is None or "records" not in own else own
-    return RecordSchemas(f"Apache Kafka {release.version}", known["records"])
+    own = (described(release) or {}).get("records")
+    return RecordSchemas(f"Apache Kafka {release.version}", own or newest_records())
 
 
 class ClusterMetadata:
