@@ -3,6 +3,7 @@ of names, and what a dry run tells."""
 
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -739,11 +740,13 @@ def test_needed_rights_follow_from_workload_and_faults(
     assert [one.words for one in found if one.words not in table] == []
 
 
-STRIMZI = DOCS.parent / "deploy" / "strimzi" / "ackproof.yaml"
+STRIMZI = DOCS.parent / "deploy" / "strimzi"
 
 
-def of_strimzi(kind: str) -> dict:
-    documents = yaml.safe_load_all(STRIMZI.read_text(encoding="utf-8"))
+def of_strimzi(kind: str, *, optional: bool = False, file: str = "ackproof.yaml") -> dict:
+    """Return the object of a kind in an example. ``optional``: with the lines marked by ``#+``."""
+    text = (STRIMZI / file).read_text(encoding="utf-8")
+    documents = yaml.safe_load_all(re.sub(r"(?m)^( *)#[+]", r"\1", text) if optional else text)
     (found,) = (one for one in documents if one["kind"] == kind)
     return found
 
@@ -782,25 +785,49 @@ def test_user_of_the_strimzi_example_has_every_right(tmp_path: Path, workload, f
     assert lacking == []
 
 
-def test_pod_of_the_strimzi_example_mounts_the_files_of_its_campaign(tmp_path: Path) -> None:
+@pytest.mark.parametrize("optional", [False, True], ids=["plain", "agents and controllers"])
+def test_pod_of_the_strimzi_example_mounts_the_files_of_its_campaign(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, optional: bool
+) -> None:
+    pod = of_strimzi("Pod", optional=optional)
+    (container,) = pod["spec"]["containers"]
+    for variable in container["env"]:
+        monkeypatch.setenv(variable["name"], variable["value"])
     path = tmp_path / "mine.yaml"
-    path.write_text(of_strimzi("ConfigMap")["data"]["mine.yaml"], encoding="utf-8")
+    document = of_strimzi("ConfigMap", optional=optional)["data"]["mine.yaml"]
+    path.write_text(document, encoding="utf-8")
     campaign = check(path).campaign
     assert list(warnings(campaign)) == []
     spec = campaign.cluster.external
     assert spec is not None
     assert spec.kubernetes is not None
-    pod = of_strimzi("Pod")["spec"]
-    mounts = {one["name"]: one["mountPath"] for one in pod["containers"][0]["volumeMounts"]}
+    mounts = {one["name"]: one["mountPath"] for one in container["volumeMounts"]}
     files = {
         f"{mounts[volume['name']]}/{item['path']}"
-        for volume in pod["volumes"]
+        for volume in pod["spec"]["volumes"]
         for item in volume.get("secret", {}).get("items", ())
     }
-    assert {value for name, value in spec.client.items() if name.endswith("location")} == files
+    keepers = {} if spec.controllers is None else spec.controllers.client
+    named = {**spec.client, **{f"controllers.{name}": value for name, value in keepers.items()}}
+    assert {value for name, value in named.items() if name.endswith("location")} == files
     account = of_strimzi("ServiceAccount")["metadata"]
-    assert account["name"] == pod["serviceAccountName"]
+    assert account["name"] == pod["spec"]["serviceAccountName"]
     assert account["namespace"] == spec.kubernetes.namespace
+    assert (spec.agent, bool(keepers)) == (optional, optional)
+
+
+def test_network_policy_of_the_strimzi_example_admits_its_pod_to_its_controllers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(IMAGE, "node")
+    path = tmp_path / "mine.yaml"
+    path.write_text(of_strimzi("ConfigMap", optional=True)["data"]["mine.yaml"], encoding="utf-8")
+    (plan,) = runs_of(check(path).campaign.resolved(seed=7))
+    controllers = external_cluster.outside(plan.cluster).controllers
+    (admitted,) = of_strimzi("NetworkPolicy", file="network-policy.yaml")["spec"]["ingress"]
+    (peer,), (port,) = admitted["from"], admitted["ports"]
+    assert peer["podSelector"]["matchLabels"] == of_strimzi("Pod")["metadata"]["labels"]
+    assert {at for _, at in controllers.voters.values()} == {port["port"]}
 
 
 def test_every_order_to_an_external_cluster_has_its_rights() -> None:
