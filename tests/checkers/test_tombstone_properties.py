@@ -235,10 +235,8 @@ class Reading:
         ]
 
 
-@st.composite
-def readings(draw: st.DrawFn) -> Reading:
-    """A reader that reads at its own speed. It may begin late, when records are gone."""
-    log = draw(logs())
+def read_by(draw: st.DrawFn, log: Log) -> Reading:
+    """Return a reader that reads at its own speed. It may begin late, when records are gone."""
     since = now = draw(st.integers(0, log.over))
     read: list[tuple[int, int]] = []
     while now <= log.over:
@@ -249,59 +247,69 @@ def readings(draw: st.DrawFn) -> Reading:
     return Reading(log=log, since=since, read=read)
 
 
+@st.composite
+def readings(draw: st.DrawFn) -> Reading:
+    return read_by(draw, draw(logs()))
+
+
 @given(reading=readings())
 @ANY_MACHINE
 def test_reader_of_a_sound_log_misses_nothing(reading: Reading) -> None:
     assert reading.found() == []
 
 
-@given(reading=readings(), data=st.data())
+DELETED_KEY = 9
+OTHERS = st.builds(Sent, key=st.integers(0, 4), deletes=st.booleans())
+
+
+@st.composite
+def passings(draw: st.DrawFn) -> tuple[Reading, int]:
+    """A reader that read the only value of a key, and read on beyond its tombstone, with the offset
+    of that."""
+    before, between, behind = (
+        draw(st.lists(OTHERS, min_size=least, max_size=most))
+        for least, most in ((0, 5), (0, 5), (1, 20))
+    )
+    value, tombstone = (Sent(key=DELETED_KEY, deletes=deletes) for deletes in (False, True))
+    sent = [*before, value, *between, tombstone, *behind]
+    offset = sent.index(tombstone)
+    over = len(sent) + draw(st.integers(0, 2 * RETENTION_S))
+    passes = []
+    for now in sorted(draw(st.lists(st.integers(0, over), max_size=3))):
+        end = min(now + 1, len(sent))
+        passes.append((now, draw(st.integers(passes[-1][1] if passes else 0, end))))
+    reading = read_by(draw, Log(sent=sent, passes=passes, over=over))
+    offsets = [one for one, _ in reading.read]
+    assume(len(before) in offsets and offsets[-1] > offset)
+    return reading, offset
+
+
+@given(passing=passings())
 @ANY_MACHINE
-def test_tombstone_that_a_reader_had_to_read_is_found(reading: Reading, data) -> None:
-    log, read = reading.log, dict(reading.read)
-    candidates = [
-        offset
-        for offset in read
-        if log.at(offset).deletes
-        and log.at(offset).outcome == ACKED
-        and offset not in log.final
-        and _had_to_read(reading, offset)
-    ]
-    tombstone = planted(lambda some: data.draw(st.sampled_from(some)), candidates)
-    without = [(offset, second) for offset, second in reading.read if offset != tombstone]
-    assert replace(reading, read=without).found() == [("unseen-tombstone", tombstone)]
+def test_unread_tombstone_is_found_if_the_reader_passed_it_in_time(
+    passing: tuple[Reading, int],
+) -> None:
+    reading, tombstone = passing
+    read = [(offset, second) for offset, second in reading.read if offset != tombstone]
+    beyond = next(second for offset, second in read if offset > tombstone)
+    since = max(reading.since, tombstone)  # all records are acked, one a second
+    is_due = beyond - since < RETENTION_S - 1
+    planted = replace(reading, log=reading.log.without(tombstone), read=read)
+    assert planted.found() == ([("unseen-tombstone", tombstone)] if is_due else [])
 
 
-def _had_to_read(reading: Reading, tombstone: int) -> bool:
-    """Return whether the anomaly is certain if the reader did not read this tombstone: it read a
-    value of the key before and nothing of it behind, went on in time, and no record of the key that
-    may be behind it had been sent by then."""
-    log = reading.log
-    key = log.at(tombstone).key
-    own = [offset for offset, _ in reading.read if log.at(offset).key == key]
-    before = [offset for offset in own if offset < tombstone]
-    beyond = [second for offset, second in reading.read if offset > tombstone]
-    if not before or log.at(before[-1]).deletes or own[-1] != tombstone or not beyond:
-        return False
-    other = {offset for offset, _ in reading.read} - {tombstone}
-    passed = [
-        one
-        for one in range(tombstone + 1, max(other))
-        if log.at(one).key == key and log.at(one).deletes and log.at(one).outcome == ACKED
-    ]
-    since = max(reading.since, log.numbers[tombstone])
-    later = [
-        number
-        for number, one in enumerate(log.sent)
-        if one.key == key
-        and number <= beyond[0]
-        and (
-            one.outcome == LOST_UNANSWERED
-            or log.numbers.index(number) > tombstone
-            or (one.outcome == UNANSWERED and log.numbers.index(number) not in log.final)
-        )
-    ]
-    return not passed and not later and beyond[0] - since < RETENTION_S - 1
+@pytest.mark.parametrize("outcome", [ACKED, UNANSWERED, LOST_UNANSWERED])
+@pytest.mark.parametrize("second", [4, 5])
+def test_unread_tombstone_may_be_gone_if_a_later_record_of_its_key_was_sent(
+    second: int, outcome: int
+) -> None:
+    """The reader passes it in second 4."""
+    sent = [Sent(key=9, deletes=False), Sent(key=9, deletes=True)]
+    sent += [Sent(key=1, deletes=False)] * 5
+    sent[second] = Sent(key=9, deletes=False, outcome=outcome)
+    log = Log(sent=sent, passes=(), over=7).without(1)
+    reading = Reading(log=log, since=0, read=[(0, 0), (2, 4)])
+    assert reading.found() == ([] if second == 4 else [("unseen-tombstone", 1)])
 
 
 # --- unknown evidence -----------------------------------------------------------------------------
