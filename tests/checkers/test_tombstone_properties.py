@@ -312,6 +312,43 @@ def test_unread_tombstone_may_be_gone_if_a_later_record_of_its_key_was_sent(
     assert reading.found() == ([] if second == 4 else [("unseen-tombstone", 1)])
 
 
+VALUE, TOMBSTONE = Sent(key=9, deletes=False), Sent(key=9, deletes=True)
+OPEN = replace(TOMBSTONE, outcome=LOST_UNANSWERED)
+OTHER = [Sent(key=1, deletes=False)] * 14
+
+
+@pytest.mark.parametrize(
+    ("sent", "perhaps"),
+    [([VALUE, OPEN, *OTHER], True), ([VALUE, *OTHER, OPEN], False), ([OPEN, *OTHER, VALUE], False)],
+)
+def test_unanswered_tombstone_is_gone_only_if_it_and_the_deleted_value_are_old(
+    sent: list[Sent], perhaps: bool
+) -> None:
+    log = Log(sent=sent, passes=(), over=RETENTION_S + 10)
+    value = next(offset for offset in range(15) if log.at(offset) == VALUE)
+    history = log.without(value).history()
+    assert rows(history) == ({} if perhaps else {"lost": [value]})
+    assert history.perhaps_deleted == perhaps
+
+
+def test_older_tombstone_that_stands_is_no_value_that_came_back() -> None:
+    log = Log(sent=[TOMBSTONE, TOMBSTONE, *OTHER], passes=(), over=RETENTION_S + 10)
+    assert rows(log.without(1).history()) == {"lost": [1]}
+
+
+@pytest.mark.parametrize("sent", [[TOMBSTONE, TOMBSTONE, *OTHER], [VALUE, TOMBSTONE, *OTHER]])
+@pytest.mark.parametrize("stands", [False, True])
+def test_unread_tombstone_matters_behind_a_value_and_if_it_is_gone(
+    sent: list[Sent], stands: bool
+) -> None:
+    log = Log(sent=sent, passes=(), over=16)
+    read = [(offset, 16) for offset in range(16) if offset != 1]
+    reading = Reading(log=log if stands else log.without(1), since=0, read=read)
+    skipped = [("poll-skip", 1), ("unseen", 1)] if stands else []
+    missed = [] if stands or sent[0] == TOMBSTONE else [("unseen-tombstone", 1)]
+    assert sorted(reading.found()) == [*skipped, *missed]
+
+
 # --- unknown evidence -----------------------------------------------------------------------------
 
 DELETED = (Sent(key=0, deletes=False), Sent(key=0, deletes=True), Sent(key=1, deletes=False))
