@@ -158,7 +158,7 @@ class KafkaBuild(Build):
         if quorum is None or quorum.zookeeper:
             return f"{self.text} with ZooKeeper is deployed without a remote tier; use KRaft"
         if self.release.is_before(remote_tier.SINCE):
-            return f"tiered storage is ready since Apache Kafka 3.9 (KIP-405), not in {self.text}"
+            return f"tiered storage is deployed with Apache Kafka 3.8 or newer, not {self.text}"
         if backend != _ON_ONE_MACHINE:
             return (
                 "the remote tier is a directory that all brokers share, which only the backend "

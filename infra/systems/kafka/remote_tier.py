@@ -28,8 +28,9 @@ from ackproof.infra.systems.kafka.releases import (
 )
 from ackproof.infra.systems.properties import TIER_CLASS
 
-SINCE = (3, 9)
-"""The release that declared tiered storage ready (KIP-405)."""
+SINCE = (3, 8)
+"""The first release whose tiered storage can be tested. 3.9 is the one that declared it ready
+(KIP-405)."""
 NODE = "remote-tier"
 """The node with the shared directory."""
 
