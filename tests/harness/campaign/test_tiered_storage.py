@@ -30,7 +30,7 @@ def refused(path: Path, cluster: Mapping[str, Any]) -> list[str]:
     ("cluster", "reason"),
     [
         ({"backend": "docker"}, "all brokers share, which only the backend local has"),
-        ({"system": "kafka:3.8.1"}, "ready since Apache Kafka 3.9 (KIP-405), not in kafka:3.8.1"),
+        ({"system": "kafka:3.7.2"}, "deployed with Apache Kafka 3.8 or newer, not kafka:3.7.2"),
         (
             {"system": "kafka:3.9.1", "metadata.quorum": "zookeeper"},
             "kafka:3.9.1 with ZooKeeper is deployed without a remote tier; use KRaft",
