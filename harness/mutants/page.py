@@ -1,7 +1,8 @@
 """The page of mutants of Apache Kafka, as Markdown: the content of ``docs/kafka-mutants.md``."""
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from ackproof.harness.mutants.catalogue import KafkaMutant, MutantKind
@@ -41,7 +42,7 @@ class MutantSummary:
         detection: What the runs say together; None without a run.
         by: The run that found it, or else one that says why it was not judged.
         seconds: The time of campaigns up to the end of ``by``; None if that is not known.
-        runs: The number of runs.
+        runs: The number of runs with each result.
         replication_test: The judgement by the rule of Kafka's own test of the runs in which the
             mutant took effect.
         jepsen: The judgement of these runs by Jepsen's checker; None if it was not asked.
@@ -51,7 +52,7 @@ class MutantSummary:
     detection: Detection | None = None
     by: MutantFinding | None = None
     seconds: float | None = None
-    runs: int = 0
+    runs: Mapping[Detection, int] = field(default_factory=dict)
     replication_test: Judgement | None = None
     jepsen: Judgement | None = None
     unmutated: "MutantSummary | None" = None
@@ -72,7 +73,7 @@ def summary(
                     detection=detection,
                     by=one,
                     seconds=sum(known) if len(known) == number else None,
-                    runs=len(findings),
+                    runs=Counter(run.detection for run in findings),
                     replication_test=_together([run.replication_test for run in effective]),
                     jepsen=_together([run.jepsen for run in effective]),
                     unmutated=unmutated,
@@ -120,11 +121,16 @@ def words(found: MutantSummary) -> str:
             minutes = None if found.seconds is None else found.seconds / _SECONDS_A_MINUTE
             after = "" if minutes is None else f", after {minutes:.0f} min"
             return f"found ({found.by.guarantee}, seed {found.by.seed}{after})"
-        case Detection.INCONCLUSIVE:
+        case _:
             assert found.by is not None
-            return f"inconclusive in {found.runs}: {_plain(found.by.why)}"
-        case other:
-            return f"{other.value} in {found.runs}"
+            numbers = _numbers(found)
+            why = _plain(found.by.why)
+            return f"{numbers}: {why}" if found.detection is Detection.INCONCLUSIVE else numbers
+
+
+def _numbers(found: MutantSummary) -> str:
+    """Return the numbers of runs in words: ``not found in 2, inconclusive in 1``."""
+    return ", ".join(f"{one.value} in {found.runs[one]}" for one in Detection if found.runs[one])
 
 
 def judgement_words(judged: Judgement | None, errors: Collection[str] = ()) -> str:
@@ -172,8 +178,7 @@ def _sound(found: Sequence[MutantFinding]) -> str:
         return f"{words(result)}: no find counts"
     says = words(result)
     if result.detection is Detection.NOT_FOUND:
-        held = sum(one.detection is Detection.NOT_FOUND for one in found)
-        says = f"every guarantee held in {held} of {result.runs}"
+        says = _numbers(result).replace(Detection.NOT_FOUND, "every guarantee held", 1)
     others = [judgement_words(one) or "not asked" for one, _ in _others(result)]
     return f"{says}; `replication_test`: {others[0]}; Jepsen: {others[1]}"
 

@@ -380,9 +380,14 @@ def test_time_to_find_includes_the_runs_before() -> None:
     ("detections", "says"),
     [
         ([], "not run"),
-        ([Detection.NOT_FOUND, Detection.NO_EFFECT], "not found in 2"),
+        ([Detection.NOT_FOUND] * 2, "not found in 2"),
+        ([Detection.NO_EFFECT, Detection.NOT_FOUND], "not found in 1, no effect in 1"),
+        ([Detection.INCONCLUSIVE, Detection.NOT_FOUND], "not found in 1, inconclusive in 1"),
         ([Detection.NO_EFFECT], "no effect in 1"),
-        ([Detection.NO_EFFECT, Detection.INCONCLUSIVE], "inconclusive in 2: a \\| b"),
+        (
+            [Detection.NO_EFFECT, Detection.INCONCLUSIVE],
+            "inconclusive in 1, no effect in 1: a \\| b",
+        ),
     ],
 )
 def test_mutant_that_is_not_found_says_why(detections: list[Detection], says: str) -> None:
@@ -392,14 +397,16 @@ def test_mutant_that_is_not_found_says_why(detections: list[Detection], says: st
 
 def test_page_counts_only_judged_mutants_by_time(mutant: KafkaMutant) -> None:
     sound = finding(1, Detection.NOT_FOUND, version="1.2", replication_test=VALID)
+    unknown = finding(2, Detection.INCONCLUSIVE, replication_test=VALID)
     seen = finding(1, Detection.FOUND, guarantee="commits-kept", replication_test=invalid("lost"))
     found = summary([seen], summary([sound]))
     without = summary([finding(1, Detection.NO_EFFECT, replication_test=invalid("lost"))])
     mutants = {"seen": replace(mutant, name="seen"), mutant.name: mutant}
     summaries = {"seen": found, mutant.name: without}
-    text = page("kafka:4.4.0, `c`", {"c": [sound]}, mutants, summaries)
+    text = page("kafka:4.4.0, `c`", {"c": [sound, unknown]}, mutants, summaries)
     assert "kafka:4.4.0, `c`. Ackproof 1.2." in text
-    says = "every guarantee held in 1 of 1; `replication_test`: valid; Jepsen: not asked"
+    judged = "every guarantee held in 1, inconclusive in 1"
+    says = f"{judged}; `replication_test`: valid; Jepsen: not asked"
     assert f"- Unmutated, `c`: {says}\n" in text
     assert "| planted | 2 | 1 | 1 | 1 of 1 |  | 1 | 1 | 1 |" in text
     assert "| fix taken back | 0 | 0 | 0 |  |  | 0 | 0 | 0 |" in text
