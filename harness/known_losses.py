@@ -18,6 +18,7 @@ from typing import Annotated
 from pydantic import AfterValidator, Field, TypeAdapter, ValidationError, field_validator
 
 from ackproof.checkers.checks.catalogue import CATALOGUE
+from ackproof.checkers.context.final_reads import LISTED
 from ackproof.checkers.context.pace import WAITED
 from ackproof.checkers.verdict import Verdict
 from ackproof.config import documents
@@ -206,11 +207,12 @@ def is_conclusive(result: VerdictDocument, shows: Collection[str]) -> bool:
 
     A story of which a part is missing is a different one. The run may have failed for another
     reason and not be checked for the rest, for example if it was interrupted because a server had
-    died. Servers that waited for a processor hide no part.
+    died. Servers that waited for a processor, or a log that ends beyond the listed offset, hide no
+    part.
     """
     if all(result.anomalies.get(name, 0) is None for name in shows):
         return False
-    missing = [one for one in result.findings if WAITED not in one]
+    missing = [one for one in result.findings if WAITED not in one and LISTED not in one]
     broken_down = any(run.infrastructure_failed for run in result.runs) or missing
     return bool(result.runs) and not broken_down and result.verdict is not Verdict.INCONCLUSIVE
 

@@ -97,6 +97,9 @@ def read_gaps(planned: PlannedRun, reads: Mapping[Partition, ReadFacts]) -> Iter
                 yield Gap(words=words, cells=frozenset({cell.name}))
 
 
+LISTED = "ListOffsets returned the end"
+
+
 def ends_not_met(reads: Mapping[Partition, ReadFacts]) -> Iterator[str]:
     """Yield the partitions whose log did not end where ListOffsets had said.
 
@@ -107,5 +110,4 @@ def ends_not_met(reads: Mapping[Partition, ReadFacts]) -> Iterator[str]:
     for (topic, number), facts in sorted(reads.items()):
         listed, met = facts.read.listed, facts.read.end
         if listed is not None and met is not None and met != listed:
-            told = f"ListOffsets returned the end {listed}"
-            yield f"{topic}-{number}: {told}, but the final read ended at {met}"
+            yield f"{topic}-{number}: {LISTED} {listed}, but the final read ended at {met}"

@@ -10,6 +10,7 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
+from ackproof.checkers.context.final_reads import LISTED
 from ackproof.checkers.context.pace import WAITED
 from ackproof.checkers.verdict import CampaignResult, Cause, RunResult, Verdict
 from ackproof.harness.cli import cli
@@ -106,7 +107,8 @@ def test_failure_for_another_reason_does_not_count_unchecked_runs(runs: LossRuns
     was_run(runs, NEW, 1, 0, Verdict.FAIL, findings=("run 1: t-0: no final read",))
     was_run(runs, NEW, 2, 0, Verdict.FAIL)
     was_run(runs, NEW, 3, 0, Verdict.PASS, findings=(f"run 1: {WAITED} for most of the time",))
-    assert runs.tally("told", NEW) == LossCounts(runs=2, inconclusive=1)
+    was_run(runs, NEW, 4, 0, Verdict.PASS, findings=(f"run 1: t-0: {LISTED} 7, but ended at 8",))
+    assert runs.tally("told", NEW) == LossCounts(runs=3, inconclusive=1)
 
 
 def test_loss_with_another_possible_cause_is_not_counted(runs: LossRuns) -> None:
