@@ -32,6 +32,14 @@ _CONTROLLER = 100
 _CLUSTER_ID = "cG9kcy1vZi10aGUtdGVzdC"
 _LABELS = {"app": "kafka"}
 _SELECTOR = "app=kafka"
+_AS_STRIMZI = {
+    "strimzi.io/cluster": "mine",
+    "strimzi.io/broker-role": "true",
+    "strimzi.io/controller-role": "false",
+    "strimzi.io/pool-name": "pool",
+}
+"""Labels of the broker's pods of Strimzi 1.2.0, for its resource ``Kafka`` of the name ``mine``. Their
+container is ``kafka``, too, and the broker is a child of its first process."""
 _RIGHTS = {"Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding"}
 _APART: Mapping[str, Any] = {
     "podAntiAffinity": {
@@ -231,7 +239,7 @@ class KafkaInPods:
             "backend": "here",
             "external": {
                 "bootstrap.servers": self.bootstrap,
-                "kubernetes": {"namespace": self.namespace, "selector": _SELECTOR},
+                "kubernetes": {"namespace": self.namespace, "strimzi": "mine"},
                 "controllers": {"quorum.voters": self.voters},
                 **external,
             },
@@ -265,7 +273,7 @@ class KafkaInPods:
                 "podManagementPolicy": "Parallel",
                 "selector": {"matchLabels": _LABELS},
                 "template": {
-                    "metadata": {"labels": _LABELS},
+                    "metadata": {"labels": {**_LABELS, **_AS_STRIMZI}},
                     "spec": {
                         **self._pod(_BROKER, properties, [_of_field("NODE_ID", index)], _SERVES),
                         "affinity": _APART,
