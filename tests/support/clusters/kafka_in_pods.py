@@ -38,8 +38,8 @@ _AS_STRIMZI = {
     "strimzi.io/controller-role": "false",
     "strimzi.io/pool-name": "pool",
 }
-"""Labels of the broker's pods of Strimzi 1.2.0, for its resource ``Kafka`` of the name ``mine``. Their
-container is ``kafka``, too, and the broker is a child of its first process."""
+"""The labels of Strimzi 1.2.0 for the pods of brokers of its resource ``Kafka`` named ``mine``.
+Their container is ``kafka``, too, and the broker is a child of its first process."""
 _RIGHTS = {"Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding"}
 _APART: Mapping[str, Any] = {
     "podAntiAffinity": {
