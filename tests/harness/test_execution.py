@@ -151,7 +151,8 @@ def _record_a_loss(planned: manifest.Manifest, history: Path) -> None:
             sends = TableWriter(history, "sends", f"{cell.name}-0", partition=(topic, number))
             log = TableWriter(history, "log", "final-read", partition=(topic, number))
             for kind, offset in (("invoke", None), ("ok", 0)) if number == 0 else ():
-                sends.append((cell.name, topic, number, 0, 0, kind, now, offset, None, None, None))
+                names = (cell.name, topic, number, 0, 0, kind, now, offset)
+                sends.append((*names, None, None, None, None))
             reads.append((topic, number, 0, 0, 0, 0, True, None))
             sends.close()
             log.close()
