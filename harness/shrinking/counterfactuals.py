@@ -36,6 +36,7 @@ from ackproof.infra.clients.builds import KAFKA_CLIENTS
 from ackproof.infra.clients.programs import client_of
 from ackproof.infra.systems import parse
 from ackproof.infra.systems.kafka.product import KafkaBuild
+from ackproof.infra.systems.kafka.releases import numbers_of
 
 DIRECTORY = "why"
 PAGE, DOCUMENT = "why.md", "why.json"
@@ -235,13 +236,9 @@ def _newest(document: Content) -> _Change | LeftOut:
     name, build = f"release {NEWEST}", parse(document["cluster"]["system"])
     if not isinstance(build, KafkaBuild):
         return LeftOut(name=name, reason=f"{build.text} is no release of Apache Kafka")
-    if not build.is_before(_numbers(NEWEST)):
+    if not build.is_before(numbers_of(NEWEST.partition(":")[2])):
         return LeftOut(name=name, reason=_ALREADY)
     return _Change(name=name, document=_with_release(document, NEWEST))
-
-
-def _numbers(system: str) -> tuple[int, ...]:
-    return tuple(int(number) for number in system.partition(":")[2].split("."))
 
 
 def _with_release(document: Content, system: str) -> Content:
