@@ -1,6 +1,7 @@
 """KRaft's metadata log: what its records are, and what they come to."""
 
 import uuid
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
@@ -111,6 +112,13 @@ def test_migration_begins_again_when_its_transaction_was_aborted() -> None:
     assert image(*MADE, abort).view(101, 1).partitions, "in no migration topics are whole"
 
 
+def versions_of(schemas: RecordSchemas, record: Record) -> Iterable[str]:
+    """Return the versions of a record that these schemas know."""
+    name = f"{type(record).__name__}Record"
+    (versions,) = (one["versions"] for one in schemas.records.values() if one["name"] == name)
+    return versions
+
+
 @pytest.mark.parametrize("release", ["3.3.2", "3.9.1", "4.1.1"])
 @pytest.mark.parametrize("record", RECORDS, ids=lambda one: type(one).__name__)
 def test_records_are_read_in_every_version_that_a_release_knows(
@@ -118,9 +126,7 @@ def test_records_are_read_in_every_version_that_a_release_knows(
 ) -> None:
     """Whatever else a version has, before, between or behind the fields that are needed."""
     schemas = schemas_of(Release(version=release))
-    name = f"{type(record).__name__}Record"
-    (versions,) = (one["versions"] for one in schemas.records.values() if one["name"] == name)
-    for version in versions:
+    for version in versions_of(schemas, record):
         assert schemas.decoded(encoded(schemas, record, version)) == record
 
 
@@ -171,9 +177,7 @@ def test_newest_known_schemas_read_the_records_of_older_releases(
     """The release of the controllers of an external cluster need not be known."""
     older = schemas_of(Release(version=release))
     newest = RecordSchemas("Apache Kafka", newest_records())
-    name = f"{type(record).__name__}Record"
-    (versions,) = (one["versions"] for one in older.records.values() if one["name"] == name)
-    for version in versions:
+    for version in versions_of(older, record):
         assert newest.decoded(encoded(older, record, version)) == record
 
 
