@@ -52,8 +52,8 @@ REFUSALS: dict[Failure, str] = {"full": "ENOSPC", "io-error": "EIO", "read-only"
 """The reason for which a disk with each failure refuses a write."""
 
 _TRIES_FOR_S = 30.0
-"""How long a server that is started on a full disk may take to give up, in seconds. One that lives
-longer has come up, on another disk or with nothing to write yet."""
+"""The longest wait for the end of a server that was started on a full disk, in seconds. A server
+that lives longer has come up, on another disk or with nothing to write yet."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -98,6 +98,7 @@ def read_gaps(planned: PlannedRun, reads: Mapping[Partition, ReadFacts]) -> Iter
 
 
 LISTED = "ListOffsets returned the end"
+"""The words by which a finding of :func:`ends_not_met` is known."""
 
 
 def ends_not_met(reads: Mapping[Partition, ReadFacts]) -> Iterator[str]:

@@ -124,7 +124,7 @@ _OF_MEMBERS: Mapping[str, _Parameter] = {
         "partition_assignment_strategy",
     ),
 }
-"""The same for the properties of a member of a group."""
+"""aiokafka's parameters for Kafka's properties of a member of a group."""
 _SECURING = ("security.protocol", "sasl.", "ssl.")
 """The beginnings of the names of properties that secure the connection."""
 _CREDENTIALS = re.compile(r'(username|password)="((?:[^"\\]|\\.)*)"')
