@@ -5,12 +5,13 @@ affected. A broker that a fault killed, and that crashes when it is started agai
 although the fault is not proven healed before the broker runs.
 """
 
+import contextlib
 import signal
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ackproof.checkers.context.faults import DRAIN, FOREVER, RESTARTS, SILENT, FaultFacts
+from ackproof.checkers.context.faults import DISK_FULL, DRAIN, FOREVER, RESTARTS, SILENT, FaultFacts
 from ackproof.history import messages
 from ackproof.history.storage import AnyPath, matching
 
@@ -19,10 +20,14 @@ Row = Mapping[str, Any]
 _OURS = frozenset({-signal.SIGKILL, -signal.SIGTERM})
 """The exit codes of a process that the nemesis ended, also if healing had to be repeated."""
 
+_ENOSPC = "No space left on device"
+_NO_ROOM = "; its disk was full, though no fault filled it: make room, and run again"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerEnd:
-    """The end of a server that no fault explains. ``doubt`` says that a fault may explain it."""
+    """The end of a server that no fault explains. ``doubt`` says that a fault or a machine without
+    disk space may explain it."""
 
     server: str
     words: str
@@ -72,7 +77,11 @@ def unaccounted(
                 one for one in by_number.values() if (process.server, one.fault_id) not in accounted
             ]
             doubt = fault is not None or any(_may_have_ended(one, process) for one in mine)
-            found.append(ServerEnd(server=process.server, words=_words(process, logs), doubt=doubt))
+            full = not _fills(by_number.values(), process.server) and _was_full(
+                logs, process.server
+            )
+            words = _words(process, logs) + (_NO_ROOM if full else "")
+            found.append(ServerEnd(server=process.server, words=words, doubt=doubt or full))
     return tuple(found)
 
 
@@ -80,6 +89,21 @@ def _words(process: _Process, logs: AnyPath | None) -> str:
     words = f"{process.server} ended by itself, {_status(process.ended['exit_code'])}"
     error = None if logs is None else last_error(logs, process.server)
     return words if error is None else f"{words}; the last error in its log: {error}"
+
+
+def _fills(faults: Iterable[FaultFacts], server: str) -> bool:
+    """Return whether a fault filled the disk of a server, so that its log speaks of that disk."""
+    return any(one.name == DISK_FULL and server in (one.servers or ()) for one in faults)
+
+
+def _was_full(logs: AnyPath | None, server: str) -> bool:
+    """Return whether the logs of a server report a full file system. Without a fault that filled
+    it, the machine had no room, and a broker that ends because of that has no defect."""
+    for path in () if logs is None else matching(logs / server, "*.log"):
+        with contextlib.suppress(OSError), path.open(encoding="utf-8", errors="replace") as lines:
+            if any(_ENOSPC in line for line in lines):
+                return True
+    return False
 
 
 def _processes(rows: Sequence[Row]) -> Iterator[_Process]:

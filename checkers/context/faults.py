@@ -44,6 +44,8 @@ SILENT = frozenset(
 )
 """Faults that end no connection and no process."""
 
+DISK_FULL = "disk-full"
+
 DRAIN = "drain"
 """The fault whose brokers start again before it is healed, on other nodes."""
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from ackproof.checkers.context.broker_logs import ReplicaTruncation, Role
-from ackproof.checkers.context.faults import FOREVER, FaultFacts, Partition
+from ackproof.checkers.context.faults import DISK_FULL, FOREVER, FaultFacts, Partition
 from ackproof.checkers.context.observed import Absence, Observed, PartitionState
 from ackproof.checkers.context.partition_guarantees import surroundings_of
 from ackproof.checkers.context.run import RunEvidence
@@ -145,7 +145,6 @@ NO_CONTEXT = PartitionContext()
 
 
 _UNKNOWN = -1
-_DISK_FULL = "disk-full"
 _NS_PER_MS = 1_000_000
 _BACKOFF_MS = 100
 """The default ``retry.backoff.ms`` of librdkafka, Java and aiokafka; franz-go waits longer."""
@@ -315,7 +314,7 @@ def _is_unaware(term: LeadershipTerm, sources: ContextSources) -> bool:
         for role in sources.roles
     )
     taken = any(
-        fault.name == _DISK_FULL or _seen(fault).took >= term.elected_after
+        fault.name == DISK_FULL or _seen(fault).took >= term.elected_after
         for fault in sources.around.faults
         if fault.begun and _seen(fault).affected(term.leader)
     )

@@ -396,6 +396,27 @@ def test_crash_at_a_restart_is_named_first_with_the_last_error_of_the_log(tmp_pa
     assert "no ack after" not in "".join(others)
 
 
+@pytest.mark.parametrize(
+    ("fault", "verdict"), [("kill", INCONCLUSIVE), ("disk-full", FAIL)], ids=["ours", "theirs"]
+)
+def test_end_on_a_full_disk_is_a_defect_only_if_a_fault_filled_it(
+    tmp_path: Path, fault: str, verdict: Verdict
+) -> None:
+    faults = [{**row, "fault": fault} for row in KILL]
+    rows = [STRUCK, started(20), ended(40, "broker-1", 1)]
+    directory = write_campaign(tmp_path, of_servers(*rows, faults=faults))
+    log = directory / "runs" / "1" / "logs" / "broker-1" / "server.log"
+    log.parent.mkdir(parents=True)
+    log.write_text(
+        "ERROR Error while writing to t-0 (kafka.server)\n"
+        "java.io.IOException: No space left on device\n"
+        "FATAL Shutdown broker because all log dirs have failed\n"
+    )
+    result = checked(directory)
+    assert result.verdict is verdict
+    assert ("its disk was full" in told(result)) is (verdict is INCONCLUSIVE)
+
+
 def test_broker_that_is_kept_from_zookeeper_may_end_when_it_is_started(tmp_path: Path) -> None:
     faults = [*KILL, *a_fault(15, 30, fault_id=2, fault="pause", servers=("zookeeper-1",))]
     rows = [STRUCK, started(20), ended(32, "broker-1", 1, 2)]
