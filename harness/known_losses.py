@@ -27,6 +27,7 @@ from ackproof.config.suggestions import unknown
 from ackproof.harness.campaign import validation
 from ackproof.harness.campaign.model.values import Section
 from ackproof.harness.directory import ResultsDirectoryError
+from ackproof.harness.report.chance import bounds
 from ackproof.harness.report.document import VerdictDocument
 from ackproof.harness.subprocesses import CachedRun
 from ackproof.history.messages import in_words
@@ -327,11 +328,10 @@ _INTRODUCTION = """\
 
 Losses that released versions of Apache Kafka or its clients are known for, and the campaigns in \
 `campaigns/known-losses/` that show them. `make known-losses` runs them, and writes this page and \
-the finding of each run (`known-losses.json`). *k of n*: k of n \
-runs, each with its own seed, showed the loss; in brackets the first of these, with the number of \
-affected records. A run without effect or with too little evidence is *inconclusive* and not \
-counted. No sighting in n runs is no proof: a loss that shows in one run of three is missed with \
-probability (2/3)^n.
+the finding of each run (`known-losses.json`). *k of n*: k of n runs, \
+each with its own seed, showed the loss; in brackets the 95 % interval of that probability \
+(Clopper and Pearson), and the first of these runs with the number of affected records. A run \
+without effect or with too little evidence is *inconclusive* and not counted.
 """
 _HEADINGS = """\
 | loss | source | found in | not found in | anomaly | campaign |
@@ -372,11 +372,15 @@ def _sides(sides: Sequence[LossSystem], tallies: Callable[[LossSystem], LossCoun
 
 
 def _counts(found: LossCounts) -> str:
-    first = found.first
-    if first is None:
-        return words(found)
-    records = "unknown" if first.records is None else f"{first.records:,}"
-    return f"{words(found)} (seed {first.seed}: {records})"
+    notes = []
+    if found.runs:
+        low, high = (100 * end for end in bounds(found.seen, found.runs))
+        notes.append(f"{low:.0f} to {high:.0f} %")
+    if found.first is not None:
+        records = found.first.records
+        number = "unknown" if records is None else f"{records:,}"
+        notes.append(f"seed {found.first.seed}: {number}")
+    return f"{words(found)} ({'; '.join(notes)})" if notes else words(found)
 
 
 def words(found: LossCounts) -> str:

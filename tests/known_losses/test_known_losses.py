@@ -168,7 +168,7 @@ def test_unknown_number_of_records_is_named_on_the_page(runs: LossRuns) -> None:
     seen = LossFinding(seed=3, outcome=LossOutcome.SEEN)
     before = {runs.place("told", OLD): [seen]}
     text = page(runs.stories, replace(runs, before=before).tally)
-    assert "**seen in 1 of 1** (seed 3: unknown)" in text
+    assert "**seen in 1 of 1** (2 to 100 %; seed 3: unknown)" in text
 
 
 def test_all_are_run_once_before_any_is_run_twice(runs: LossRuns) -> None:
@@ -197,7 +197,7 @@ def test_page_has_a_row_for_each_defect_with_its_first_sighting(runs: LossRuns) 
     text = page(runs.stories, runs.tally)
     assert (
         "| [told](#told) | [KIP-1](https://example.org/1) | kafka:0.10.2.2: "
-        "**seen in 1 of 1** (seed 4: 7) "
+        "**seen in 1 of 1** (2 to 100 %; seed 4: 7) "
         "| kafka:0.11.0.3: not run<br>where other things are lost: not run | `lost` | `c.yaml` |"
         in text
     )
