@@ -154,8 +154,10 @@ REMEDIES: Mapping[str, Sequence[Remedy]] = {
             _unflushed_lost,
         ),
         _defect(
-            "With unclean.leader.election.enable=false only replicas of the ISR may be elected.",
-            "topic unclean.leader.election.enable",
+            "With unclean.leader.election.enable=false only an order "
+            "(kafka-leader-election --election-type unclean) elects a broker outside the ISR: ask "
+            "whether somebody gave one.",
+            "KIP-460, topic unclean.leader.election.enable",
         ),
     ),
     CauseKind.LOST_FROM_DISK: (_WAIT, _TWO, _DISKS),

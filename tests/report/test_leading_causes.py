@@ -123,8 +123,9 @@ def test_failing_night_of_17_cells_begins_with_the_sentence_that_matters(tmp_pat
         "guarantees": ["no-acked-record-lost", "committed-stays"],
         "kinds": ["unclean-election"],
         "remedies": [
-            "No setting: this is a defect. With unclean.leader.election.enable=false only replicas "
-            "of the ISR may be elected. Try another release, or report it. (topic "
+            "No setting: this is a defect. With unclean.leader.election.enable=false only an order "
+            "(kafka-leader-election --election-type unclean) elects a broker outside the ISR: ask "
+            "whether somebody gave one. Try another release, or report it. (KIP-460, topic "
             "unclean.leader.election.enable)"
         ],
         "example": "",
