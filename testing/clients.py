@@ -5,9 +5,10 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Consumer, Message, TopicPartition
 
 from ackproof.history.cell import Cell, Value
+from ackproof.history.payload import TOMBSTONE_HEADER
 from ackproof.infra.api.interface import InfraError, Node, System
 from ackproof.infra.backends.local.backend import LocalBackend
 from ackproof.infra.clients.programs import CLIENTS, command, missing
@@ -17,6 +18,8 @@ from ackproof.testing.trials import NotConforming, tried
 from ackproof.workloads.foreign.program import READY_S, ProgramFailed, RunningProgram, greeting
 from ackproof.workloads.foreign.properties import producer_properties
 from ackproof.workloads.foreign.protocol import (
+    KEYED_VERSION,
+    VERSION,
     Acked,
     Failed,
     Fatal,
@@ -25,6 +28,8 @@ from ackproof.workloads.foreign.protocol import (
     Ready,
     Refused,
     Saying,
+    SendKeyed,
+    SendTombstone,
     encode_command,
     send_line,
 )
@@ -40,7 +45,7 @@ _SETTINGS: Mapping[str, Value] = {
 }
 
 
-def check_client(name: str) -> None:
+def check_client(name: str, *, keys: bool | None = None) -> None:
     """Prove that the program of an installed client library keeps its contract, against one bundled
     broker in namespaces of this machine. It takes about a quarter of a minute.
 
@@ -52,11 +57,14 @@ def check_client(name: str) -> None:
     5. While there is no broker, no record is acknowledged, and each has an outcome when it says
        ``flushed``.
     6. It ends with status 0 when its input ends.
+    7. With ``keys``, the log also has the key of each record, and tombstones with their header.
 
     Transactions are not tested, because the bundled broker has none.
 
     Args:
         name: The name of the library in cells, or the path of a program.
+        keys: Whether to test keys and tombstones. None tests those of an installed library whose
+            ``protocol`` is 2.
 
     Raises NotConforming.
     """
@@ -68,10 +76,17 @@ def check_client(name: str) -> None:
         reason = str(error)
     if reason is not None:
         raise NotConforming(f"{name}: it cannot be started: {reason}")
-    tried(trial, name)
+    if keys is None:
+        keys = name in CLIENTS and CLIENTS[name].protocol >= KEYED_VERSION
+    tried(trial_with_keys if keys else trial, name)
 
 
-def trial(name: str, directory: Path) -> None:
+def trial_with_keys(name: str, directory: Path) -> None:
+    """Prove the same as :func:`trial`, and what concerns keys. Raises NotConforming."""
+    trial(name, directory, keys=True)
+
+
+def trial(name: str, directory: Path, *, keys: bool = False) -> None:
     """Prove the part that needs nodes, inside the namespaces of the local backend. Raises
     NotConforming."""
     backend = LocalBackend(directory)
@@ -82,6 +97,8 @@ def trial(name: str, directory: Path) -> None:
         try:
             system.deploy()
             _check_sends(name, node, system)
+            if keys:
+                _check_keys(name, node, system)
             _check_without_broker(name, node, system)
         finally:
             system.close()
@@ -104,18 +121,51 @@ def _check_sends(name: str, node: Node, system: System) -> None:
     for partition, found in log.items():
         sent = [n for n in values if n % _PARTITIONS == partition]
         expected = [values[n] for n in sent]
+        there = [message.value() for message in found.values()]
         have = f"partition {partition} has {len(found)} records for {len(sent)} that were sent"
-        _require(sorted(found.values()) == sorted(expected), f"{have}, or other values")
-        _require([*found.values()] == expected, f"{have}, in another order")
+        _require(sorted(there) == sorted(expected), f"{have}, or other values")
+        _require(there == expected, f"{have}, in another order")
         for number in sent:
             outcome = told.outcomes[number]
             assert isinstance(outcome, Acked)
             offset = outcome.offset
-            right = offset is None or found.get(offset) == values[number]
+            right = offset is None or (offset in found and found[offset].value() == values[number])
             _require(
                 right,
                 (f"it reports offset {offset} of record {number}, where that record is absent"),
             )
+
+
+def _check_keys(name: str, node: Node, system: System) -> None:
+    topic = _made(system, "keyed")
+    sends = [
+        (SendKeyed if n % 3 else SendTombstone)(n, n % _PARTITIONS, b"key-%d" % (n % 7), b"%d" % n)
+        for n in range(_RECORDS)
+    ]
+    with _Told(name, node, system, topic, {}, KEYED_VERSION) as told:
+        told.tell(b"".join(map(encode_command, sends)), most=len(sends) - 1)
+        told.await_until(lambda: len(told.outcomes) == len(sends), "every outcome")
+        told.flush()
+        wrong = {n: one for n, one in told.outcomes.items() if not isinstance(one, Acked)}
+        _require(not wrong, f"it does not send records with keys: {_first(wrong)}")
+    for partition in range(_PARTITIONS):
+        log = _log(system, topic, partition).values()
+        found = [(one.key(), one.value(), one.headers()) for one in log]
+        sent = [_content(one) for one in sends if one.partition == partition]
+        differing = [pair for pair in zip(found, sent, strict=False) if pair[0] != pair[1]]
+        shown = "; ".join(f"{there} for {asked}" for there, asked in differing[:1])
+        _require(
+            found == sent,
+            f"partition {partition} has {len(found)} records for {len(sent)} that were sent, or "
+            f"others, by key, value and headers: {shown}",
+        )
+
+
+def _content(sent: SendKeyed | SendTombstone) -> tuple[bytes, bytes | None, object]:
+    """Return the key, value and headers of a record that was sent."""
+    if isinstance(sent, SendKeyed):
+        return sent.key, sent.value, None
+    return sent.key, None, [(TOMBSTONE_HEADER, sent.identity)]
 
 
 def _check_without_broker(name: str, node: Node, system: System) -> None:
@@ -140,7 +190,13 @@ class _Told:
     """A program under test, from its greeting to its end."""
 
     def __init__(
-        self, name: str, node: Node, system: System, topic: str, config: Mapping[str, Value]
+        self,
+        name: str,
+        node: Node,
+        system: System,
+        topic: str,
+        config: Mapping[str, Value],
+        version: int = VERSION,
     ) -> None:
         properties = {
             "bootstrap.servers": system.bootstrap_servers,
@@ -149,13 +205,14 @@ class _Told:
             **producer_properties(name, {**config, "max.in.flight.requests.per.connection": 1}),
         }
         self.outcomes: dict[int, Saying] = {}
+        self._version = version
         self._sent = -1
         self._ready = self._flushed = False
         try:
             self._program = RunningProgram(command(name, node))
         except ProgramFailed as error:
             raise NotConforming(str(error)) from error
-        self._program.tell(greeting([topic], properties))
+        self._program.tell(greeting([topic], properties, version=version))
 
     def __enter__(self) -> "_Told":
         try:
@@ -175,10 +232,13 @@ class _Told:
             self._program.kill()
 
     def send(self, values: Mapping[int, bytes]) -> None:
-        self._program.tell(
-            b"".join(send_line(n, n % _PARTITIONS, value) for n, value in values.items())
-        )
-        self._sent = max(values)
+        lines = (send_line(n, n % _PARTITIONS, value) for n, value in values.items())
+        self.tell(b"".join(lines), most=max(values))
+
+    def tell(self, lines: bytes, *, most: int) -> None:
+        """Hand over lines of records, up to the number ``most``."""
+        self._program.tell(lines)
+        self._sent = most
 
     def flush(self) -> None:
         self._program.tell(encode_command(Flush()))
@@ -204,7 +264,9 @@ class _Told:
                 _require(number not in self.outcomes, f"it reports record {number} twice")
                 _require(number <= self._sent, f"it reports record {number}, which was not sent")
                 self.outcomes[number] = saying
-            case Ready() if not self._ready:
+            case Ready(version) if not self._ready:
+                answered = f"it was told protocol {self._version}, and answered in {version}"
+                _require(version == self._version, answered)
                 self._ready = True
             case Flushed() if not self._flushed:
                 self._flushed = True
@@ -221,8 +283,8 @@ def _made(system: System, topic: str) -> str:
     return topic
 
 
-def _log(system: System, topic: str, partition: int) -> Mapping[int, bytes]:
-    """Return the values of a partition by their offsets, in the order of the log."""
+def _log(system: System, topic: str, partition: int) -> Mapping[int, Message]:
+    """Return the records of a partition by their offsets, in the order of the log."""
     consumer = Consumer(
         {
             "bootstrap.servers": system.bootstrap_servers,
@@ -231,7 +293,7 @@ def _log(system: System, topic: str, partition: int) -> Mapping[int, bytes]:
             "log_level": 0,
         }
     )
-    values: dict[int, bytes] = {}
+    log: dict[int, Message] = {}
     try:
         place = TopicPartition(topic, partition, OFFSET_BEGINNING)
         _, end = consumer.get_watermark_offsets(place, timeout=_WITHIN_S)
@@ -239,13 +301,13 @@ def _log(system: System, topic: str, partition: int) -> Mapping[int, bytes]:
 
         def all_read() -> bool:
             found = [one for one in consumer.consume(10_000, timeout=0.2) if one.error() is None]
-            values.update((one.offset(), one.value()) for one in found)
-            return len(values) >= int(end)
+            log.update((one.offset(), one) for one in found)
+            return len(log) >= int(end)
 
         wait_until(all_read, _WITHIN_S, f"{end} records of {topic}-{partition}")
     finally:
         consumer.close()
-    return values
+    return log
 
 
 def _is_acked(saying: Saying) -> bool:

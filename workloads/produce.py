@@ -215,6 +215,7 @@ class _Clients:
             module = "ackproof.workloads.consuming.group_member"
             return self._consumer(name, module, of_group, config, place)
         of_group["library"] = library_of(group.client)
+        of_group["tombstones"] = self.load.tombstones > 0
         further = {"client": name, "consumer_config": config, **of_group}
         module = "ackproof.workloads.foreign.member"
         client = self._client(name, module, ClientRole.CONSUMER, further, place)

@@ -174,11 +174,13 @@ class ForeignMemberSpec(GroupMemberSpec):
     Attributes:
         library: The library, as in :data:`history.cell.LIBRARIES`, or the program's path.
         program: The command line of the program.
+        tombstones: Whether there are tombstones among the records.
         consumer_config: Further properties, by Kafka's names, over the defaults.
     """
 
     library: str = Field(min_length=1)
     program: tuple[str, ...] = Field(min_length=1)
+    tombstones: bool = False
 
 
 class ShareMemberSpec(ConsumerSpec):

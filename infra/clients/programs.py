@@ -53,6 +53,8 @@ class Client:
         groups: Whether its program can be a member of a consumer group.
         transformers: Whether its program can read, transform and write in transactions with the
             offsets of what it read.
+        protocol: The highest version of docs/client-protocol.md that its program speaks. Keys and
+            tombstones need version 2.
         lacks: Producer properties that it has nothing for, by Kafka's names, and why.
     """
 
@@ -65,6 +67,7 @@ class Client:
     transactions: bool = False
     groups: bool = False
     transformers: bool = False
+    protocol: int = 1
     lacks: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -87,6 +90,8 @@ def _problems(found: Client, name: str) -> Iterator[str]:
     for flag in ("idempotence", "transactions", "groups", "transformers"):
         if not isinstance(getattr(found, flag), bool):
             yield f"its {flag} must be True or False"
+    if found.protocol not in (1, 2):
+        yield "its protocol must be 1 or 2"
     if not isinstance(found.lacks, Mapping):
         yield "its lacks must be a mapping of properties to reasons"
 
@@ -134,6 +139,7 @@ def _of_java(client: str) -> Client:
         transactions=True,
         groups=True,
         transformers=builds.takes_group_metadata(client),
+        protocol=2,
     )
 
 
@@ -145,6 +151,7 @@ _BUILT_IN = (
         transactions=True,
         groups=True,
         transformers=True,
+        protocol=2,
     ),
     _of_java("java"),
     Client(
@@ -153,6 +160,7 @@ _BUILT_IN = (
         command=lambda node: (node.software.python, "-P", "-m", _AIOKAFKA),
         missing=lambda: None if find_spec("aiokafka") else "aiokafka is not installed: make setup",
         groups=True,
+        protocol=2,
     ),
     Client(
         name="franz-go",
@@ -161,6 +169,7 @@ _BUILT_IN = (
         artifact=_franz_go_artifact,
         missing=lambda: _unless(builds.built, "franz-go"),
         groups=True,
+        protocol=2,
     ),
 )
 
@@ -203,6 +212,7 @@ def client_of(name: str) -> Client:
         transactions=True,
         groups=True,
         transformers=True,
+        protocol=2,  # it says itself if it does not
     )
 
 

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from ackproof.harness.campaign.validation import CampaignRefused, check
 from ackproof.history.cell import LIBRARIES, Cell
 from ackproof.infra.api.interface import InfraError
 from ackproof.infra.clients import programs
@@ -59,6 +60,7 @@ def test_built_in_client_passes_the_check_of_plugins(name: str) -> None:
         (SOURCE + "OWN = replace(OWN, summary='a\\nb')", "its summary must be one line of text"),
         (SOURCE + "OWN = replace(OWN, command=['own'])", "command: must be a function"),
         (SOURCE + "OWN = replace(OWN, idempotence=1)", "its idempotence must be True or False"),
+        (SOURCE + "OWN = replace(OWN, protocol=3)", "its protocol must be 1 or 2"),
         (SOURCE + "OWN = replace(OWN, lacks=['acks'])", "its lacks must be a mapping"),
     ],
 )
@@ -70,6 +72,27 @@ def test_client_that_cannot_be_used_is_refused_with_its_plugin(
     assert says in str(CLIENTS.refusal("own"))
     with pytest.raises(NotConforming, match=r"plug-in owner 1\.0"):
         check_client("own")
+
+
+def test_client_of_version_1_is_refused_keys_and_tombstones(
+    install: Install, tmp_path: Path
+) -> None:
+    install(
+        "owner",
+        SOURCE.replace("OWN = Client(", "OWN = Client(groups=True, "),
+        group=GROUP,
+        own="OWN",
+    )
+    shipped = (Path(__file__).parents[2] / "campaigns" / "tombstones.yaml").read_text()
+    own = shipped.replace("cells:\n", "cells:\n  client: own\n")
+    group = "workload:\n  groups: [{name: g, members: 1, client: own}]\n"
+    file = tmp_path / "own.yaml"
+    file.write_text(own.replace("workload:\n", group))
+    with pytest.raises(CampaignRefused) as refusal:
+        check(file)
+    problems = {problem.field: problem.reason for problem in refusal.value.problems}
+    assert problems.keys() == {"workload.keys", "workload.tombstones"}
+    assert all("the program of own speaks version 1" in one for one in problems.values())
 
 
 @pytest.mark.parametrize("what", ["command", "artifact", "missing"])

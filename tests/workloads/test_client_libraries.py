@@ -5,14 +5,16 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from ackproof.history.cell import LIBRARIES, LIBRDKAFKA
-from ackproof.history.payload import Encoder
+from ackproof.history.payload import TOMBSTONE_HEADER, Encoder, tombstones_of
 from ackproof.history.reader import read
 from ackproof.infra.clients import builds, programs
 from ackproof.infra.machine.waiting import wait_until
-from tests.support.clients.confluent import create_topic, read_all
+from ackproof.workloads.librdkafka.keys import Keys
+from tests.support.clients.confluent import create_topic, read_all, read_messages
 from tests.support.clients.here import here
 from tests.support.clusters.bundled import Cluster, running_cluster
 from tests.support.processes.deadlines import PATIENCE_S
@@ -107,6 +109,32 @@ def test_acknowledged_records_of_a_library_are_in_the_log(
             assert logs[row["partition"]][row["offset"]] == encode(number)
     if acks != "0":
         assert sum(map(len, logs)) == len(recorded)
+
+
+@pytest.mark.parametrize("library", ["aiokafka", *BUILT])
+@pytest.mark.parametrize("partitioner", [pytest.param(None, marks=pytest.mark.long), "murmur2"])
+def test_library_sends_keys_and_tombstones(
+    produce, cluster: Cluster, library: str, partitioner: str | None
+) -> None:
+    topic = f"{library}-keys-{partitioner}"
+    config = {} if partitioner is None else {"partitioner": partitioner}
+    producer = produce(library, topic, keys=12, tombstones=0.3, seed=7, producer_config=config)
+    wait_until_acked(producer, 300)
+    assert producer.terminate() == 0, producer.log()
+    keys = Keys(12, PARTITIONS, partitioner)
+    encode, identify = Encoder(topic, 0, 100).encode, tombstones_of(topic, 0).encode
+    logs = [read_messages(cluster, topic, partition) for partition in range(PARTITIONS)]
+    deletes = np.random.default_rng([7, 0]).random(sum(map(len, logs))) < 0.3
+    recorded = outcomes(producer.history)
+    assert len(recorded) == len(deletes)
+    for number, row in recorded.items():
+        assert row["type"] == "ok"
+        assert row["partition"] == keys.partitions[number % 12]
+        message = logs[row["partition"]][row["offset"]]
+        assert message.key() == keys.text(number % 12)
+        found = message.value(), message.headers()
+        tombstone = None, [(TOMBSTONE_HEADER, identify(number))]
+        assert found == (tombstone if deletes[number] else (encode(number), None))
 
 
 @pytest.mark.parametrize("library", ["aiokafka", *BUILT])

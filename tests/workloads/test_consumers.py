@@ -60,9 +60,9 @@ class Clients:
         self.topic = next(topics)
         create_topic(cluster, self.topic, PARTITIONS, config={"min.insync.replicas": "2"})
 
-    def producer(self, rate: float = RATE):
-        further = {"cell": "c", "acks": "all", "producer": 0, "rate": rate, "record_bytes": 100}
-        return self._client("ackproof.workloads.producing.producer", "producer", further)
+    def producer(self, rate: float = RATE, **further: object):
+        of_cell = {"cell": "c", "acks": "all", "producer": 0, "rate": rate, "record_bytes": 100}
+        return self._client("ackproof.workloads.producing.producer", "producer", of_cell | further)
 
     def reader(self, name: str = "reader"):
         return self._client("ackproof.workloads.consuming.tail_reader", name, {"client": name})
@@ -303,6 +303,20 @@ def read_on_from_where_they_were_assigned(member) -> None:
         else:
             assert due[partition] in (None, offset), f"partition {partition} in poll {row['poll']}"
             due[partition] = offset + 1
+
+
+@pytest.mark.parametrize("library", OTHERS)
+def test_members_of_a_library_know_tombstones_by_their_headers(
+    cluster: Cluster, clients: Clients, library: str
+) -> None:
+    member = clients.member("a", Delivery.AT_LEAST_ONCE, library=library, tombstones=True)
+    wait_for(lambda: member.figures()["assigned"] == PARTITIONS, member)
+    producer = clients.producer(keys=6, tombstones=0.3)
+    wait_for(lambda: member.figures()["shown"] > RATE, producer, member)
+    stop(producer)
+    stop(member)
+    assert any(row["tombstone"] for row in read(producer.history, "sends").to_pylist())
+    holds_what_was_acked(cluster, clients, producer, member)
 
 
 @pytest.mark.parametrize(

@@ -89,6 +89,19 @@ def test_program_receives_group_and_properties(member) -> None:
     }
 
 
+def test_tombstones_of_a_member_are_recorded_with_their_identities(member) -> None:
+    one = member("correct", tombstones=True)
+    wait_until_shown(one, RECORDS)
+    assert one.terminate() == 0, one.log()
+    assert rows(one, "polls", "offset") == [(offset,) for offset in range(RECORDS)]
+
+
+def test_member_without_version_2_is_refused_for_tombstones(member) -> None:
+    one = member("unaware", library="/own", tombstones=True)
+    assert one.wait() == 1
+    assert "was told protocol 2, and answered in version 1; records with keys or" in one.log()
+
+
 def test_failed_commit_is_unknown_and_asked_for_again(member) -> None:
     one = member("refuses")
     wait_until_shown(one, RECORDS)

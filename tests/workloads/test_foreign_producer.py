@@ -1,18 +1,23 @@
 """The producer whose client is a program: what it records of one that does as it should, and of one
 that does not."""
 
+import base64
 import os
 import signal
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Callable
+from itertools import groupby
 from pathlib import Path
 
+import numpy as np
 import psutil
 import pytest
 
+from ackproof.history.payload import Encoder, bytes_min
 from ackproof.history.reader import files, read
 from ackproof.infra.machine.waiting import wait_until
+from ackproof.workloads.librdkafka.keys import Keys
 from tests.support.processes.deadlines import PATIENCE_S
 
 pytestmark = pytest.mark.integration
@@ -103,6 +108,63 @@ def test_program_receives_cluster_topic_and_properties(produce) -> None:
         "property request.timeout.ms 5000",
         "property retries 3",
     }
+
+
+def sends(directory: Path) -> list[list[dict]]:
+    """Return the rows of each record, in the order of their numbers."""
+    rows = sorted(read(directory, "sends").to_pylist(), key=lambda row: row["sequence"])
+    return [[*each] for _, each in groupby(rows, key=lambda row: row["sequence"])]
+
+
+def test_program_is_given_keys_and_tombstones(produce) -> None:
+    producer = produce("correct", keys=7, tombstones=0.3, seed=7)
+    wait_for(producer, lambda: producer.figures()["acked"] >= 1000)
+    assert producer.terminate() == 0, producer.log()
+    lines = [line[6:].split() for line in producer.log().splitlines() if line[:6] == "told: "]
+    assert lines[0] == ["protocol", "2"]
+    told = [line for line in lines if line[0] in ("keyed", "tombstone")]
+    recorded = sends(producer.history)
+    drawn = (np.random.default_rng([7, 0]).random(len(recorded)) < 0.3).tolist()
+    value, identity = (Encoder("cell.one", 0, size) for size in (100, bytes_min("cell.one")))
+    for number, (invoke, outcome) in enumerate(recorded):
+        key = number % 7
+        assert (invoke["key"], invoke["tombstone"]) == (key, drawn[number])
+        assert invoke["partition"] == outcome["partition"] == key % PARTITIONS
+        verb, made_by = ("tombstone", identity) if drawn[number] else ("keyed", value)
+        encoded = [base64.b64encode(b).decode() for b in (b"key-%d" % key, made_by.encode(number))]
+        assert told[number] == [verb, str(number), str(key % PARTITIONS), *encoded]
+    assert len(told) == len(recorded)
+
+
+def test_partition_that_the_library_chose_is_compared_with_its_partitioners(produce) -> None:
+    """Test a library that chooses partition 0 for each key."""
+    config = {"partitioner": "fnv1a"}
+    producer = produce("correct", library="/own", keys=7, producer_config=config)
+    wait_for(producer, lambda: producer.figures()["acked"] >= 1000)
+    assert producer.terminate() == 0, producer.log()
+    assert "told: property partitioner fnv1a" in producer.log()
+    stated = Keys(7, PARTITIONS, "fnv1a").partitions.tolist()
+    for number, (invoke, outcome) in enumerate(sends(producer.history)):
+        assert invoke["partition"] == stated[number % 7]
+        assert (outcome["type"], outcome["offset"] is None) == ("ok", stated[number % 7] != 0)
+    misplaced = next(number for number in range(7) if stated[number])
+    assert f"record {misplaced} was sent to partition {stated[misplaced]}, and" in producer.log()
+
+
+@pytest.mark.parametrize(
+    ("manner", "reason"),
+    [
+        ("outdated", "cannot go on: no version 2 here; records with keys or tombstones need"),
+        ("unaware", "was told protocol 2, and answered in version 1; records with keys or"),
+        ("choosing", "an ack of record 0 without the partition that its library chose"),
+    ],
+)
+def test_program_without_version_2_is_refused_for_keys(produce, manner: str, reason: str) -> None:
+    config = {"partitioner": "murmur2"}
+    producer = produce(manner, library="/own", keys=7, producer_config=config)
+    assert producer.wait() == 1
+    assert reason in producer.log()
+    assert {outcome[0] for outcome in outcomes(producer.history).values()} <= {"info"}
 
 
 def test_producer_that_cells_share_records_each_of_them(produce) -> None:

@@ -39,8 +39,11 @@ from ackproof.workloads.foreign.protocol import (
     Revoked,
     Seek,
     Send,
+    SendKeyed,
     SendOffsets,
+    SendTombstone,
     Subscribe,
+    Tombstone,
     Topic,
     Undone,
     decode_command,
@@ -58,6 +61,10 @@ COMMANDS = st.one_of(
     st.builds(Property, WORDS, TEXTS),
     st.just(Open()),
     st.builds(Send, NUMBERS, NUMBERS, st.binary(max_size=500)),
+    *(
+        st.builds(kind, NUMBERS, st.none() | NUMBERS, *2 * [st.binary(max_size=500)])
+        for kind in (SendKeyed, SendTombstone)
+    ),
     st.sampled_from([Flush(), Init(), Begin(), Commit(), Abort()]),
     st.sampled_from([Subscribe(), Poll(), Proceed(), Close()]),
     st.builds(CommitOffsets, st.dictionaries(NUMBERS, NUMBERS, min_size=1)),
@@ -67,8 +74,8 @@ COMMANDS = st.one_of(
     st.builds(AskEnd, NUMBERS),
 )
 SAYINGS = st.one_of(
-    st.just(Ready()),
-    st.builds(Acked, NUMBERS, st.none() | NUMBERS),
+    st.builds(Ready, NUMBERS),
+    st.builds(Acked, NUMBERS, st.none() | NUMBERS, st.none() | NUMBERS),
     st.builds(Refused, NUMBERS, WORDS),
     st.builds(Failed, NUMBERS, WORDS),
     st.sampled_from([Flushed(), Done()]),
@@ -77,6 +84,7 @@ SAYINGS = st.one_of(
     st.just(EndOfPoll()),
     *(st.builds(kind, st.lists(NUMBERS).map(tuple)) for kind in (Assigned, Revoked, Lost)),
     st.builds(Record, NUMBERS, NUMBERS, st.none() | NUMBERS, st.none() | st.binary(max_size=500)),
+    st.builds(Tombstone, NUMBERS, NUMBERS, st.none() | NUMBERS, st.binary(max_size=500)),
     st.builds(Offset, NUMBERS, st.none() | NUMBERS),
     st.builds(End, NUMBERS, NUMBERS, NUMBERS),
 )
@@ -116,7 +124,8 @@ def test_any_line_is_a_command_or_malformed(line: bytes) -> None:
         b"",
         b"acked",
         b"acked 1",
-        b"acked 1 2 3",
+        b"acked 1 2 3 4",
+        b"acked 1 2 -",
         b"acked -1 2",
         b"acked 1 -2",
         b"acked 01 2",
@@ -129,6 +138,7 @@ def test_any_line_is_a_command_or_malformed(line: bytes) -> None:
         b"failed 1 two words",
         b"refused 1 " + b"x" * 101,
         b"ready now",
+        b"ready 1",
         b"done 1",
         b"done ",
         b"undone",
@@ -143,6 +153,7 @@ def test_any_line_is_a_command_or_malformed(line: bytes) -> None:
         b"record 0 0 1",
         b"record 0 -1 1 QQ==",
         b"record 0 0 1 Q",
+        b"tombstone 0 0 1 -",
         b"offset 0",
         b"end 0 1",
         b"polled 1",

@@ -17,7 +17,7 @@ import os
 import re
 import ssl
 import sys
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -32,8 +32,11 @@ from aiokafka.errors import (
     KafkaError,
     TopicAuthorizationFailedError,
 )
+from aiokafka.partitioner import DefaultPartitioner
 
+from ackproof.history.payload import TOMBSTONE_HEADER, identifying
 from ackproof.workloads.foreign.protocol import (
+    KEYED_VERSION,
     LINE_BYTES_MAX,
     VERSION,
     Acked,
@@ -64,7 +67,11 @@ from ackproof.workloads.foreign.protocol import (
     Saying,
     Seek,
     Send,
+    Sending,
+    SendKeyed,
+    SendTombstone,
     Subscribe,
+    Tombstone,
     Topic,
     Undone,
     decode_command,
@@ -205,9 +212,14 @@ def _lines(text: str) -> str:
 
 
 class Conversation:
-    """The lines that the program is told, and those that it says."""
+    """The lines that the program is told, and those that it says.
+
+    Attributes:
+        version: The version of the protocol.
+    """
 
     def __init__(self, lines: asyncio.StreamReader) -> None:
+        self.version = VERSION
         self._lines = lines
         self._said: list[bytes] = []
 
@@ -242,12 +254,13 @@ class ProducerProgram:
     """A producer that obeys line by line."""
 
     def __init__(
-        self, conversation: Conversation, topic: str, properties: Mapping[str, str]
+        self, conversation: Conversation, topics: Sequence[str], properties: Mapping[str, str]
     ) -> None:
         self._conversation = conversation
-        self._topic = topic
+        self._topics = topics
         self._producer = AIOKafkaProducer(**_parameters(properties, _OF_PRODUCERS))
-        self._queues: dict[tuple[str, int], asyncio.Queue[Send]] = {}
+        self._partitions: dict[str, Sequence[int]] = {}
+        self._queues: dict[tuple[str, int], asyncio.Queue[Sending]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._pending = 0
         self._all_reported = asyncio.Event()
@@ -267,14 +280,15 @@ class ProducerProgram:
     async def _open(self) -> None:
         try:
             await self._producer.start()
-            await self._producer.partitions_for(self._topic)
+            for topic in self._topics:
+                self._partitions[topic] = sorted(await self._producer.partitions_for(topic))
         except KafkaError as error:
             raise InvalidOrder(_named(error)) from error
-        self._conversation.say(Ready())
+        self._conversation.say(Ready(self._conversation.version))
 
     def _obey(self, command: Command) -> None:
         match command:
-            case Send() as send:
+            case Send() | SendKeyed() | SendTombstone() as send:
                 self._queue(send).put_nowait(send)
                 self._pending += 1
             case Flush():
@@ -282,12 +296,26 @@ class ProducerProgram:
             case other:
                 raise InvalidOrder(f"a producer of aiokafka has no {type(other).__name__}")
 
-    def _queue(self, send: Send) -> "asyncio.Queue[Send]":
-        place = (send.topic, send.partition)
+    def _queue(self, send: Sending) -> "asyncio.Queue[Sending]":
+        place = (self._topic(send), self._partition(send))
         if place not in self._queues:
             self._queues[place] = asyncio.Queue()
             self._start(self._send_in_turn(self._queues[place]))
         return self._queues[place]
+
+    def _topic(self, send: Sending) -> str:
+        return send.topic or self._topics[-1]
+
+    def _partition(self, send: Sending) -> int:
+        """Return the partition that a record is for, where the library chooses it, too: by its
+        default partitioner, which only chooses among all partitions for records with keys."""
+        if isinstance(send, Send):
+            return send.partition
+        if send.partition is not None:
+            return send.partition
+        partitions = self._partitions[self._topic(send)]
+        chosen: int = DefaultPartitioner()(send.key, partitions, partitions)
+        return chosen
 
     def _start(self, work: Any) -> None:
         task = asyncio.get_running_loop().create_task(work)
@@ -301,26 +329,26 @@ class ProducerProgram:
         if not task.cancelled() and (error := task.exception()) is not None:
             self._conversation.say(Fatal(_one_line(repr(error))))
 
-    async def _send_in_turn(self, queue: "asyncio.Queue[Send]") -> None:
+    async def _send_in_turn(self, queue: "asyncio.Queue[Sending]") -> None:
         while True:
             send = await queue.get()
             try:
-                report = await self._producer.send(
-                    send.topic or self._topic, send.value, partition=send.partition
-                )
+                report = await self._producer.send(self._topic(send), **_record(send))
             except KafkaError as error:
                 self._report(Refused(send.number, type(error).__name__))
             else:
-                report.add_done_callback(partial(self._reported, send.number))
+                report.add_done_callback(partial(self._reported, send))
             queue.task_done()
 
-    def _reported(self, number: int, report: "asyncio.Future[Any]") -> None:
+    def _reported(self, send: Sending, report: "asyncio.Future[Any]") -> None:
         if (error := report.exception()) is not None:
-            self._report(Failed(number, type(error).__name__))
+            self._report(Failed(send.number, type(error).__name__))
         else:
             # With acks=0 there is no result, and a repetition that the broker knew has no offset.
-            offset = getattr(report.result(), "offset", -1)
-            self._report(Acked(number, offset if offset >= 0 else None))
+            result = report.result()
+            offset = getattr(result, "offset", -1)
+            chosen = getattr(result, "partition", None) if send.partition is None else None
+            self._report(Acked(send.number, offset if offset >= 0 else None, chosen))
 
     def _report(self, saying: Saying) -> None:
         self._conversation.say(saying)
@@ -333,6 +361,18 @@ class ProducerProgram:
             self._all_reported.clear()
             await self._all_reported.wait()
         self._conversation.say(Flushed())
+
+
+def _record(send: Sending) -> Mapping[str, object]:
+    """Return the arguments for aiokafka that make the record."""
+    match send:
+        case SendKeyed(_, partition, key, value):
+            return {"partition": partition, "key": key, "value": value}
+        case SendTombstone(_, partition, key, identity):
+            headers = [(TOMBSTONE_HEADER, identity)]
+            return {"partition": partition, "key": key, "value": None, "headers": headers}
+        case Send(_, partition, value):
+            return {"partition": partition, "value": value}
 
 
 # --- the member of a group ------------------------------------------------------------------------
@@ -381,7 +421,7 @@ class MemberProgram(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafk
         """Obey until there are no more lines. Raises InvalidOrder and MalformedLine."""
         await self._start()
         self._consumer.subscribe([self._topic], listener=self)
-        self._conversation.say(Ready())
+        self._conversation.say(Ready(self._conversation.version))
         await self._obey_until(None)
 
     async def _start(self) -> None:
@@ -472,7 +512,7 @@ class MemberProgram(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafk
             sought, self._sought = self._sought, set()
             for place, records in self._polled(polled).items():
                 for one in records if place.partition not in sought else ():
-                    self._conversation.say(Record(one.partition, one.offset, None, one.value))
+                    self._conversation.say(_polled(one))
         self._conversation.say(EndOfPoll())
 
     def _polled(self, polled: "asyncio.Future[Mapping[Any, Any]]") -> Mapping[Any, Any]:
@@ -535,6 +575,15 @@ class MemberProgram(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafk
         return TopicPartition(self._topic, number)
 
 
+def _polled(record: Any) -> Record | Tombstone:
+    """Return what there is to say of a record. aiokafka tells no leader epochs."""
+    at = record.partition, record.offset, None
+    identity = identifying(record.value, record.headers)
+    if record.value is None and identity is not None:
+        return Tombstone(*at, identity)
+    return Record(*at, record.value)
+
+
 def _numbers(partitions: Collection[TopicPartition]) -> tuple[int, ...]:
     return tuple(sorted(one.partition for one in partitions))
 
@@ -553,20 +602,22 @@ def _one_line(text: str) -> str:
 
 
 async def _run(conversation: Conversation) -> None:
-    topic, properties = "", {}
+    topics: list[str] = []
+    properties: dict[str, str] = {}
     while (command := await conversation.next()) is not None:
         match command:
             case Protocol(version):
-                if version != VERSION:
+                if version not in (VERSION, KEYED_VERSION):
                     raise InvalidOrder(f"version {version} of the protocol is not known here")
+                conversation.version = version
             case Topic(name):
-                topic = name
+                topics.append(name)
             case Property(name, value):
                 properties[name] = value
             case Open():
-                return await ProducerProgram(conversation, topic, properties).run()
+                return await ProducerProgram(conversation, topics, properties).run()
             case Subscribe():
-                return await MemberProgram(conversation, topic, properties).run()
+                return await MemberProgram(conversation, topics[-1], properties).run()
             case other:
                 raise InvalidOrder(f"{type(other).__name__} comes before open or subscribe")
     return None

@@ -28,9 +28,18 @@ from ackproof.history.names import SendType
 from ackproof.workloads.consuming.consumption import ConsumptionRecorder
 from ackproof.workloads.consuming.group_member import ASK_AGAIN_S, FETCH_S, LOOK_S
 from ackproof.workloads.consuming.polling import CatchUp, Keep, Positions, recording
-from ackproof.workloads.foreign.program import READY_S, ProgramFailed, RunningProgram, greeting
+from ackproof.workloads.foreign.program import (
+    READY_S,
+    ProgramFailed,
+    RunningProgram,
+    check_version,
+    greeted,
+    greeting,
+)
 from ackproof.workloads.foreign.properties import consumer_properties
 from ackproof.workloads.foreign.protocol import (
+    KEYED_VERSION,
+    VERSION,
     AskEnd,
     Assigned,
     Close,
@@ -43,6 +52,7 @@ from ackproof.workloads.foreign.protocol import (
     Lost,
     Offset,
     Poll,
+    Polled,
     Proceed,
     Ready,
     Record,
@@ -51,6 +61,7 @@ from ackproof.workloads.foreign.protocol import (
     Saying,
     Seek,
     Subscribe,
+    Tombstone,
     Undone,
     encode_command,
     is_answer,
@@ -80,13 +91,16 @@ class ForeignMember:
 
     def __init__(self, spec: ForeignMemberSpec, recorder: ConsumptionRecorder, keep: Keep) -> None:
         self._delivery = spec.delivery
+        self._library = spec.library
+        self._version = KEYED_VERSION if spec.tombstones else VERSION
         self._recorder = recorder
         self._keep = keep
         self._positions = Positions()
         self._settled = False
         self._look_due = time.monotonic()
         self._said: deque[Saying] = deque()
-        first = greeting([spec.topic], _properties(spec), spec.library, Subscribe())
+        properties, version = _properties(spec), self._version
+        first = greeting([spec.topic], properties, spec.library, Subscribe(), version=version)
         self._program = RunningProgram(spec.program)
         self._program.tell(first)
 
@@ -96,7 +110,8 @@ class ForeignMember:
         Raise ProgramFailed when the program breaks a rule, once everything is recorded.
         """
         try:
-            self._await_answer(READY_S)
+            with greeted(self._library, self._version):
+                self._await_ready()
             while not stopping():
                 self._turn()
             catch_up = CatchUp(self._bounds, self._positions)
@@ -107,8 +122,14 @@ class ForeignMember:
         finally:
             self._program.kill()
 
+    def _await_ready(self) -> None:
+        ready = self._await_answer(READY_S)[-1]
+        if not isinstance(ready, Ready):
+            raise ProgramFailed("the program answered subscribe by another word")
+        check_version(ready, self._version)
+
     def _turn(self) -> None:
-        records = [one for one in self._ask(Poll()) if isinstance(one, Record)]
+        records = [one for one in self._ask(Poll()) if isinstance(one, Record | Tombstone)]
         shown = _records(records, time.time_ns())
         self._recorder.shown(shown)
         self._positions.shown(shown.last(0, len(shown)))
@@ -249,7 +270,7 @@ def _properties(spec: ForeignMemberSpec) -> Mapping[str, str]:
     return {**consumer_properties(spec, spec.group), **instance}
 
 
-def _records(records: Sequence[Record], now: int) -> Records:
+def _records(records: Sequence[Polled], now: int) -> Records:
     """Return records that were shown at ``now``, in nanoseconds of the Unix epoch."""
     epochs = [NO_EPOCH if one.epoch is None else one.epoch for one in records]
     return Records(
@@ -257,7 +278,7 @@ def _records(records: Sequence[Record], now: int) -> Records:
         np.array([one.offset for one in records], np.int64),
         np.array(epochs, np.int32),
         np.full(len(records), now, np.int64),
-        [one.value for one in records],
+        [one.identity if isinstance(one, Tombstone) else one.value for one in records],
     )
 
 

@@ -8,8 +8,7 @@ line is handed over, and the outcome when the program's line is read. So the sam
 clients.
 
 The turn of a partition is skipped as there, and so is every turn while the program does not take
-what it was told. Nothing is handed over then, so there is nothing to record. The records have no
-keys, because the protocol has no word for them.
+what it was told. Nothing is handed over then, so there is nothing to record.
 
 A program that breaks the rules ends itself and us, with the reason in the log and everything
 recorded until then. It must not end by itself (then we end with its status, 128 and its number for
@@ -17,17 +16,29 @@ a signal). It must not say what is no line of the protocol. It must not report a
 one that it was never given. Records without an outcome are then ``info``.
 """
 
+import logging
 import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from itertools import repeat
 from pathlib import Path
 
+import numpy as np
+
 from ackproof.history.names import SendType
-from ackproof.workloads.foreign.program import READY_S, ProgramFailed, RunningProgram, greeting
+from ackproof.workloads.configuration import PARTITIONER
+from ackproof.workloads.foreign.program import (
+    READY_S,
+    ProgramFailed,
+    RunningProgram,
+    check_version,
+    greeted,
+    greeting,
+)
 from ackproof.workloads.foreign.properties import delivery_timeout_ms, producer_properties
 from ackproof.workloads.foreign.protocol import (
+    KEYED_VERSION,
+    VERSION,
     Acked,
     Done,
     Failed,
@@ -37,14 +48,24 @@ from ackproof.workloads.foreign.protocol import (
     Ready,
     Refused,
     Saying,
+    SendKeyed,
+    SendTombstone,
     Undone,
     encode_command,
     send_line,
 )
+from ackproof.workloads.librdkafka.keys import Keys, keys_of
+from ackproof.workloads.librdkafka.library import UNASSIGNED
 from ackproof.workloads.outcomes import TIMED_OUT, of_program_refusal
 from ackproof.workloads.process import main
-from ackproof.workloads.producing.pacing import ProducerTurns
-from ackproof.workloads.producing.recorder import Keep, SendRecorder, encoder, recording
+from ackproof.workloads.producing.pacing import ProducerTurns, TombstoneDraw
+from ackproof.workloads.producing.recorder import (
+    Keep,
+    SendRecorder,
+    encoder,
+    recording,
+    tombstone_encoder,
+)
 from ackproof.workloads.spec import ForeignProducerSpec, ProducerSpec, load
 
 WAITING_MAX = 100_000
@@ -56,22 +77,84 @@ _WAIT_S_MIN = 0.002
 """The shortest wait, in seconds: tokens of this long are sent in one go."""
 _WAIT_S_MAX = 0.1
 
+_log = logging.getLogger(__name__)
 
-@dataclass(slots=True)
+
 class _Sends:
     """The sends of a producer to one of its topics.
 
+    Args:
+        topic: The name of the topic for the program; empty if there is only one.
+
     Attributes:
-        topic: Its name for the program; empty if there is only one.
-        values: Returns the values of records by their sequence numbers.
         turns: What is due; None before the first is sent.
     """
 
-    spec: ProducerSpec
-    topic: str
-    recorder: SendRecorder
-    values: Callable[[Iterable[int]], Iterable[bytes]]
-    turns: ProducerTurns | None = None
+    def __init__(self, spec: ProducerSpec, topic: str, recorder: SendRecorder) -> None:
+        self.spec = spec
+        self.recorder = recorder
+        self.turns: ProducerTurns | None = None
+        self._topic = topic
+        self._encoder = encoder(spec)
+        self._keys = _keys(spec)
+        self._tombstones = TombstoneDraw(spec)
+        self._identities = tombstone_encoder(spec, spec.producer)
+        self._chosen = PARTITIONER in spec.producer_config
+
+    def begin(self, share: int, busy: Callable[[], bool]) -> None:
+        """Begin the schedule, with room for ``share`` records of each partition under way."""
+        route = None if self._keys is None else self._keys.partitions
+        self.turns = ProducerTurns(
+            self.spec, self.recorder, share, time.monotonic, busy, route=route
+        )
+
+    def lines(self, number: Callable[[int], int]) -> bytes:
+        """Record the sends that are due, and return their lines.
+
+        ``number`` returns the number of a record for the program by its sequence number.
+        """
+        assert self.turns is not None
+        turns, late_s = self.turns.take()
+        if self._keys is None:
+            sequences = self.recorder.invoke(turns, late_s)
+            values = self._encoder.encode_all(sequences)
+            numbers = map(number, sequences)
+            return b"".join(map(send_line, numbers, turns.tolist(), values, repeat(self._topic)))
+        tombstones = self._tombstones.take(len(turns))
+        sequences = self.recorder.invoke(self._keys.partitions[turns], late_s, turns, tombstones)
+        deletes = repeat(False) if tombstones is None else tombstones.tolist()
+        sends = map(self._keyed, map(number, sequences), sequences, turns.tolist(), deletes)
+        return b"".join(map(encode_command, sends))
+
+    def _keyed(
+        self, number: int, sequence: int, turn: int, deletes: bool
+    ) -> SendKeyed | SendTombstone:
+        assert self._keys is not None
+        to = int(self._keys.destinations[turn])
+        at = number, None if to == UNASSIGNED else to, self._keys.text(turn)
+        if not deletes:
+            return SendKeyed(*at, self._encoder.encode(sequence), self._topic)
+        assert self._identities is not None
+        return SendTombstone(*at, self._identities.encode(sequence), self._topic)
+
+    def acked(self, sequence: int, offset: int | None, partition: int | None) -> None:
+        """Record an ack; ``partition`` is the one that the program names, if any.
+
+        A record that was acknowledged in another partition than it was sent to has no offset in its
+        own (``workloads.producing.producer``).
+        """
+        if partition is not None:
+            sent_to = int(self.recorder.partitions_of(np.array([sequence]))[0])
+            if partition != sent_to:
+                said = "record %d was sent to partition %d, and acknowledged in partition %d"
+                _log.error(said, sequence, sent_to, partition)
+                offset = None
+        elif self._chosen and offset is not None:
+            raise ProgramFailed(
+                f"the program reported an ack of record {sequence} without the partition that its "
+                "library chose"
+            )
+        self.recorder.resolve(sequence, SendType.OK, offset=offset)
 
 
 class ForeignProducer:
@@ -88,16 +171,17 @@ class ForeignProducer:
         self, spec: ForeignProducerSpec, recorders: Sequence[SendRecorder], keep: Keep
     ) -> None:
         self._library = spec.library
+        self._version = VERSION if spec.keys is None else KEYED_VERSION
         self._acknowledged = spec.acks != "0"
         self._keep = keep
         self._flush_s = delivery_timeout_ms(spec.producer_config) / 1000
         self._ready = self._flushed = False
         each = spec.of_each_topic
         self._sends = [
-            _Sends(one, one.topic if len(each) > 1 else "", recorder, encoder(one).encode_all)
+            _Sends(one, one.topic if len(each) > 1 else "", recorder)
             for one, recorder in zip(each, recorders, strict=True)
         ]
-        first = _greeting(spec)
+        first = _greeting(spec, self._version)
         self._program = RunningProgram(spec.program)
         self._program.tell(first)
 
@@ -107,7 +191,8 @@ class ForeignProducer:
         Raise ProgramFailed when the program breaks a rule, once everything is recorded.
         """
         try:
-            self._await_ready(stopping)
+            with greeted(self._library, self._version):
+                self._await_ready(stopping)
             if self._ready:
                 self._send_all(stopping)
                 self._finish()
@@ -126,9 +211,7 @@ class ForeignProducer:
     def _send_all(self, stopping: Callable[[], bool]) -> None:
         share = max(1, WAITING_MAX // sum(one.spec.partitions for one in self._sends))
         for one in self._sends:
-            one.turns = ProducerTurns(
-                one.spec, one.recorder, share, time.monotonic, lambda: self._program.busy
-            )
+            one.begin(share, lambda: self._program.busy)
         while not stopping():
             if lines := b"".join(map(self._lines, range(len(self._sends)))):
                 self._program.tell(lines)
@@ -137,13 +220,8 @@ class ForeignProducer:
 
     def _lines(self, place: int) -> bytes:
         """Return the lines of the records that are due of the topic at that place."""
-        one, many = self._sends[place], len(self._sends)
-        assert one.turns is not None
-        partitions, late_s = one.turns.take()
-        sequences = one.recorder.invoke(partitions, late_s)
-        numbers = (sequence * many + place for sequence in sequences)
-        values = one.values(sequences)
-        return b"".join(map(send_line, numbers, partitions.tolist(), values, repeat(one.topic)))
+        many = len(self._sends)
+        return self._sends[place].lines(lambda sequence: sequence * many + place)
 
     def _finish(self) -> None:
         self._program.tell(encode_command(Flush()))
@@ -166,13 +244,18 @@ class ForeignProducer:
 
     def _note(self, saying: Saying) -> None:
         match saying:
-            case Acked(number, offset):
-                self._resolve(number, SendType.OK, offset if self._acknowledged else None, None)
+            case Acked(number, offset, partition):
+                sends, sequence = self._waiting(number)
+                sends.acked(sequence, offset if self._acknowledged else None, partition)
             case Refused(number, error):
-                self._resolve(number, of_program_refusal(self._library, error), None, error)
+                sends, sequence = self._waiting(number)
+                outcome = of_program_refusal(self._library, error)
+                sends.recorder.resolve(sequence, outcome, error=error)
             case Failed(number, error):
-                self._resolve(number, SendType.INFO, None, error)
-            case Ready():
+                sends, sequence = self._waiting(number)
+                sends.recorder.resolve(sequence, SendType.INFO, error=error)
+            case Ready() as ready:
+                check_version(ready, self._version)
                 self._ready = True
             case Flushed():
                 self._flushed = True
@@ -181,19 +264,21 @@ class ForeignProducer:
             case Fatal(reason):
                 raise ProgramFailed(f"the program cannot go on: {reason}")
 
-    def _resolve(
-        self, number: int, outcome: SendType, offset: int | None, error: str | None
-    ) -> None:
+    def _waiting(self, number: int) -> tuple[_Sends, int]:
+        """Return to which sends a record belongs, by its number, and its sequence number there."""
         sequence, place = divmod(number, len(self._sends))
-        recorder = self._sends[place].recorder
-        if not recorder.is_waiting(sequence):
+        if not self._sends[place].recorder.is_waiting(sequence):
             raise ProgramFailed(
                 f"the program reported record {number}, which has no pending outcome"
             )
-        recorder.resolve(sequence, outcome, offset=offset, error=error)
+        return self._sends[place], sequence
 
 
-def _greeting(spec: ForeignProducerSpec) -> bytes:
+def _keys(spec: ProducerSpec) -> Keys | None:
+    return keys_of(spec.keys, spec.partitions, spec.producer_config.get(PARTITIONER))
+
+
+def _greeting(spec: ForeignProducerSpec, version: int) -> bytes:
     properties = {
         "bootstrap.servers": spec.bootstrap_servers,
         "client.id": spec.client,
@@ -201,7 +286,7 @@ def _greeting(spec: ForeignProducerSpec) -> bytes:
         **producer_properties(spec.library, spec.producer_config),
     }
     topics = [one.topic for one in spec.of_each_topic]
-    return greeting(topics, properties, spec.library)
+    return greeting(topics, properties, spec.library, version=version)
 
 
 def run(specification: Path, stopping: Callable[[], bool]) -> None:

@@ -15,9 +15,10 @@ import signal
 import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from ackproof.history.cell import LIBRARIES
 from ackproof.workloads.configuration import CONNECTION, connection_of_environment
 from ackproof.workloads.foreign.protocol import (
     LINE_BYTES_MAX,
@@ -28,6 +29,7 @@ from ackproof.workloads.foreign.protocol import (
     Open,
     Property,
     Protocol,
+    Ready,
     Saying,
     Subscribe,
     Topic,
@@ -48,6 +50,10 @@ _PR_SET_PDEATHSIG = 1
 _SIGNALLED = 128
 """The number that a shell adds to a signal's: 128."""
 _OPEN = Open()
+_NEEDED = (
+    "records with keys or tombstones need a program that speaks version 2 of the client protocol, "
+    "which it confirms by `ready 2`"
+)
 
 
 class ProgramFailed(ClientFailed):
@@ -61,12 +67,14 @@ def greeting(
     client: str = "",
     last: Open | Subscribe = _OPEN,
     consumer: Mapping[str, str] | None = None,
+    version: int = VERSION,
 ) -> bytes:
     """Return the first lines for a program: where its records are, its properties, and those of its
     connection, which the environment of this process holds for ``client``.
 
     ``last`` says whether it is a producer or a member of a group. ``consumer`` has the properties
-    of a transformer's consumer; None stands for any other program.
+    of a transformer's consumer; None stands for any other program. ``version`` is that of the
+    protocol that the program must speak.
 
     Raise SpecificationError for what the protocol cannot say, or the program cannot be given, and
     OSError for a file that cannot be read.
@@ -75,7 +83,7 @@ def greeting(
         secured = program_security(client, connection_of_environment())
         reads = {} if consumer is None else {**consumer, **secured}
         commands: Sequence[Command] = (
-            Protocol(VERSION),
+            Protocol(version),
             *map(Topic, topics),
             *(Property(name, value) for name, value in {**properties, **secured}.items()),
             *(ConsumerProperty(name, value) for name, value in reads.items()),
@@ -84,6 +92,27 @@ def greeting(
         return b"".join(encode_command(command) for command in commands)
     except ValueError as error:
         raise SpecificationError(str(error)) from None
+
+
+@contextmanager
+def greeted(library: str, version: int) -> Iterator[None]:
+    """Add what ``version`` of the protocol is needed for to the error of a program that fails
+    before it is ready. A program of Ackproof's own knows all versions."""
+    try:
+        yield
+    except ProgramFailed as error:
+        if version == VERSION or library in LIBRARIES:
+            raise
+        raise ProgramFailed(f"{error}; {_NEEDED}", error.status) from error
+
+
+def check_version(ready: Ready, version: int) -> None:
+    """Raise ProgramFailed for a program that speaks another version of the protocol than it was
+    told."""
+    if ready.version != version:
+        raise ProgramFailed(
+            f"the program was told protocol {version}, and answered in version {ready.version}"
+        )
 
 
 class RunningProgram:

@@ -20,6 +20,7 @@ from ackproof.workloads.configuration import (
     CONSUMER_DEFAULTS,
     CONSUMER_RESERVED,
     GROUP_PROTOCOL,
+    PARTITIONER,
     PRODUCER_DEFAULTS,
     RESERVED,
     joins_by_heartbeat,
@@ -41,6 +42,9 @@ _CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 _CODECS_OF: Mapping[str, tuple[str, ...]] = {"aiokafka": ("none", "gzip")}
 """The codecs of a library that lacks some: aiokafka needs a package for the others that it does not
 require (cramjam)."""
+_MURMUR2 = ("murmur2", "murmur2_random")
+"""librdkafka's names for the default partitioner of the other libraries. They differ only for
+records without a key."""
 _IN_FLIGHT_IDEMPOTENT = 5
 _MESSAGE_BYTES_MAX = 1_000_000
 _OVERHEAD_BYTES = 512
@@ -63,6 +67,10 @@ def _codec(text: str) -> str | None:
     return None if text in _CODECS else f"one of {', '.join(_CODECS)}, not {text!r}"
 
 
+def _anything(_text: str) -> str | None:
+    return None
+
+
 KNOWN: Mapping[str, Callable[[str], str | None]] = {
     "batch.size": _at_least(1),
     "compression.type": _codec,
@@ -70,6 +78,7 @@ KNOWN: Mapping[str, Callable[[str], str | None]] = {
     "enable.idempotence": _flag,
     "linger.ms": _at_least(0),
     _IN_FLIGHT: _at_least(1),
+    PARTITIONER: _anything,
     "receive.buffer.bytes": _at_least(1),
     "reconnect.backoff.max.ms": _at_least(0),
     "reconnect.backoff.ms": _at_least(0),
@@ -90,10 +99,6 @@ def _assignor(text: str) -> str | None:
 def _group_protocol(text: str) -> str | None:
     right = text.lower() in ("classic", "consumer")
     return None if right else f"classic or consumer, not {text!r}"
-
-
-def _anything(_text: str) -> str | None:
-    return None
 
 
 _SESSION = "session.timeout.ms"
@@ -183,6 +188,8 @@ def refused(client: str, name: str, value: Value) -> str | None:
     text = as_text(value)
     if name == "compression.type" and text not in (codecs := _CODECS_OF.get(client, _CODECS)):
         return f"{client} takes {', '.join(codecs)}, not {text!r}"
+    if name == PARTITIONER and client in LIBRARIES and text not in _MURMUR2:
+        return f"{' or '.join(_MURMUR2)}, the default partitioner of {client}, not {text!r}"
     return KNOWN[name](text)
 
 
@@ -222,12 +229,15 @@ def record_bytes_max(client: str, config: Mapping[str, Value]) -> int:
 def producer_properties(client: str, config: Mapping[str, Value]) -> dict[str, str]:
     """Return what the program is told, except servers, name and acks.
 
-    The result is ``config`` over the defaults, as Kafka writes values.
+    The result is ``config`` over the defaults, as Kafka writes values. The partitioner is no
+    property of a library that has it by default: records without a stated partition are for it.
     """
     lacking = LACKING.get(client, {})
     properties = {name: value for name, value in DEFAULTS.items() if name not in lacking} | dict(
         config
     )
+    if client in LIBRARIES:
+        properties.pop(PARTITIONER, None)
     return {name: as_text(value) for name, value in properties.items()}
 
 

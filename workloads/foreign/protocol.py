@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 VERSION = 1
+KEYED_VERSION = 2
+"""The version with keys and tombstones. A program is told it if it needs these, else the first."""
 LINE_BYTES_MAX = 4 << 20
 """The length of a record of the largest size that brokers take, as base64, with some room."""
 
@@ -81,6 +83,34 @@ class Send:
     number: int
     partition: int
     value: bytes
+    topic: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SendKeyed:
+    """A record to send, as :class:`Send`, with a key.
+
+    ``partition`` is None for a record whose partition the library must choose by the key.
+    """
+
+    number: int
+    partition: int | None
+    key: bytes
+    value: bytes
+    topic: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SendTombstone:
+    """A record without a value to send, as :class:`SendKeyed`.
+
+    ``identity`` is the value of its only header, :data:`history.payload.TOMBSTONE_HEADER`.
+    """
+
+    number: int
+    partition: int | None
+    key: bytes
+    identity: bytes
     topic: str = ""
 
 
@@ -172,7 +202,8 @@ class AskEnd:
 
 
 OfMember = Subscribe | Poll | Proceed | Close | CommitOffsets | Committed | Seek | AskEnd
-OfProducer = Open | Send | Flush | Init | Begin | Commit | Abort
+Sending = Send | SendKeyed | SendTombstone
+OfProducer = Open | Sending | Flush | Init | Begin | Commit | Abort
 Command = Protocol | Topic | Property | ConsumerProperty | OfProducer | OfMember | SendOffsets
 
 
@@ -181,18 +212,22 @@ Command = Protocol | Topic | Property | ConsumerProperty | OfProducer | OfMember
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """The word that the program takes records."""
+    """The word that the program takes records, by this version of the protocol."""
+
+    version: int = VERSION
 
 
 @dataclass(frozen=True, slots=True)
 class Acked:
     """The report that what the cell's acks asks for has come.
 
-    ``offset`` is None where it was not reported.
+    ``offset`` is None where it was not reported. ``partition`` is the one that the library chose,
+    and None where it was told one.
     """
 
     number: int
     offset: int | None
+    partition: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,6 +317,16 @@ class Record:
 
 
 @dataclass(frozen=True, slots=True)
+class Tombstone:
+    """A record without a value that a poll has returned, with what its header says of it."""
+
+    partition: int
+    offset: int
+    epoch: int | None
+    identity: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class EndOfPoll:
     """The word that a poll has returned, and its records are reported."""
 
@@ -303,7 +348,8 @@ class End:
     end: int
 
 
-SayingOfMember = Assigned | Revoked | Lost | Record | EndOfPoll | Offset | End
+Polled = Record | Tombstone
+SayingOfMember = Assigned | Revoked | Lost | Polled | EndOfPoll | Offset | End
 SayingOfProducer = Acked | Refused | Failed | Flushed
 Saying = Ready | SayingOfProducer | SayingOfMember | Done | Undone | Fatal
 
@@ -330,7 +376,11 @@ _OFFSETS: Mapping[bytes, type[CommitOffsets | SendOffsets]] = {
     b"commit": CommitOffsets,
     b"offsets": SendOffsets,
 }
-_VERBS = {kind: verb for verb, kind in (*_PROPERTIES.items(), *_OFFSETS.items())}
+_KEYED: Mapping[bytes, type[SendKeyed | SendTombstone]] = {
+    b"keyed": SendKeyed,
+    b"tombstone": SendTombstone,
+}
+_VERBS = {kind: verb for verb, kind in (*_PROPERTIES.items(), *_OFFSETS.items(), *_KEYED.items())}
 _BARE_SAYINGS: Mapping[bytes, Saying] = {
     b"ready": Ready(),
     b"flushed": Flushed(),
@@ -357,6 +407,12 @@ def encode_command(command: Command) -> bytes:
             return b"%s %s %s\n" % (_VERBS[type(command)], _word(name), _rest(value))
         case Send(number, partition, value, topic):
             return send_line(number, partition, value, topic)
+        case SendKeyed(number, partition, key, said, topic) | SendTombstone(
+            number, partition, key, said, topic
+        ):
+            encoded = b" ".join(map(base64.b64encode, (key, said)))
+            to = _known(partition)
+            return b"%s %d %s %s%s\n" % (_VERBS[type(command)], number, to, encoded, _of(topic))
         case CommitOffsets(offsets) | SendOffsets(offsets):
             pairs = sorted(offsets.items())
             verb = _VERBS[type(command)]
@@ -374,8 +430,11 @@ def encode_command(command: Command) -> bytes:
 def send_line(number: int, partition: int, value: bytes, topic: str = "") -> bytes:
     """Return the line of a :class:`Send`, without making one first, because there are many of
     these."""
-    end = b" " + topic.encode() if topic else b""
-    return b"send %d %d %s%s\n" % (number, partition, base64.b64encode(value), end)
+    return b"send %d %d %s%s\n" % (number, partition, base64.b64encode(value), _of(topic))
+
+
+def _of(topic: str) -> bytes:
+    return b" " + topic.encode() if topic else b""
 
 
 def decode_command(line: bytes) -> Command:
@@ -390,9 +449,8 @@ def decode_command(line: bytes) -> Command:
         case b"property" | b"consumer", [name, *_] if name and b" " in rest:
             value = _text(rest.partition(b" ")[2], line)
             return _PROPERTIES[verb](_text(name, line), value)
-        case b"send", [number, partition, value, *topic] if len(topic) <= 1:
-            to = _text(topic[0], line) if topic else ""
-            return Send(_number(number, line), _number(partition, line), _value(value, line), to)
+        case b"send" | b"keyed" | b"tombstone", _:
+            return _decode_sending(verb, words, line)
         case b"commit" | b"offsets", [_, *_] if len(words) % 2 == 0:
             numbers = _numbers(words, line)
             return _OFFSETS[verb](dict(zip(numbers[::2], numbers[1::2], strict=True)))
@@ -407,6 +465,18 @@ def decode_command(line: bytes) -> Command:
     raise _malformed(line)
 
 
+def _decode_sending(verb: bytes, words: Sequence[bytes], line: bytes) -> Sending:
+    match verb, words:
+        case b"send", [number, partition, value, *topic] if len(topic) <= 1:
+            to = _text(topic[0], line) if topic else ""
+            return Send(_number(number, line), _number(partition, line), _value(value, line), to)
+        case b"keyed" | b"tombstone", [number, partition, key, last, *topic] if len(topic) <= 1:
+            at = _number(number, line), _number_or_none(partition, line)
+            to = _text(topic[0], line) if topic else ""
+            return _KEYED[verb](*at, _value(key, line), _value(last, line), to)
+    raise _malformed(line)
+
+
 def is_answer(saying: Saying, command: Command) -> bool:
     """Return whether a program may answer ``command`` with this."""
     right = EndOfPoll if isinstance(command, Poll) else Done
@@ -416,10 +486,13 @@ def is_answer(saying: Saying, command: Command) -> bool:
 def encode_saying(saying: Saying) -> bytes:
     """Return the line, with its end; raise ValueError for what no line can hold."""
     match saying:
+        case Ready(version) if version != VERSION:
+            return b"ready %d\n" % version
         case Ready() | Flushed() | Done() | EndOfPoll():
             return _SAYING_WORDS[saying] + b"\n"
-        case Acked(number, offset):
-            return b"acked %d %s\n" % (number, _known(offset))
+        case Acked(number, offset, partition):
+            chosen = b"" if partition is None else b" %d" % partition
+            return b"acked %d %s%s\n" % (number, _known(offset), chosen)
         case Refused(number, error):
             return b"refused %d %s\n" % (number, _word(error))
         case Failed(number, error):
@@ -432,8 +505,11 @@ def encode_saying(saying: Saying) -> bytes:
             return _encode_of_member(of_member)
 
 
-def _encode_of_member(saying: Record | Offset | End | Assigned | Revoked | Lost) -> bytes:
+def _encode_of_member(saying: Polled | Offset | End | Assigned | Revoked | Lost) -> bytes:
     match saying:
+        case Tombstone(partition, offset, epoch, identity):
+            encoded = base64.b64encode(identity)
+            return b"tombstone %d %d %s %s\n" % (partition, offset, _known(epoch), encoded)
         case Record(partition, offset, epoch, value):
             encoded = _UNKNOWN if value is None else base64.b64encode(value)
             return b"record %d %d %s %s\n" % (partition, offset, _known(epoch), encoded)
@@ -451,8 +527,11 @@ def decode_saying(line: bytes) -> Saying:
     verb, _, rest = line.partition(b" ")
     words = rest.split(b" ") if rest else []
     match verb, words:
-        case b"acked", [number, offset]:
-            return Acked(_number(number, line), _number_or_none(offset, line))
+        case b"ready", [version] if (spoken := _number(version, line)) != VERSION:
+            return Ready(spoken)
+        case b"acked", [number, offset, *chosen] if len(chosen) <= 1:
+            at = _number_or_none(offset, line)
+            return Acked(_number(number, line), at, *_numbers(chosen, line))
         case b"refused", [number, error] if _ERROR.fullmatch(error):
             return Refused(_number(number, line), error.decode())
         case b"failed", [number, error] if _ERROR.fullmatch(error):
@@ -472,6 +551,9 @@ def _decode_of_member(verb: bytes, words: Sequence[bytes], line: bytes) -> Sayin
             known = _number_or_none(epoch, line)
             at = _number(partition, line), _number(offset, line)
             return Record(*at, known, None if value == _UNKNOWN else _value(value, line))
+        case b"tombstone", [partition, offset, epoch, identity]:
+            at = _number(partition, line), _number(offset, line)
+            return Tombstone(*at, _number_or_none(epoch, line), _value(identity, line))
         case b"offset", [partition, offset]:
             return Offset(_number(partition, line), _number_or_none(offset, line))
         case b"end", [_, _, _]:

@@ -197,6 +197,21 @@ class ProducerTurns:
         return self._recorder.unresolved >= self._most
 
 
+class TombstoneDraw:
+    """The choice of those records of a producer that are tombstones.
+
+    Whether the nth record is one depends on the seed alone.
+    """
+
+    def __init__(self, spec: ProducerSpec) -> None:
+        self._share = spec.tombstones
+        self._chance = np.random.default_rng([spec.seed, spec.producer])
+
+    def take(self, many: int) -> NDArray[np.bool_] | None:
+        """Return which of the next ``many`` records are tombstones, or None if there are none."""
+        return self._chance.random(many) < self._share if self._share else None
+
+
 def _earlier(values: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return how often each value stands before its place."""
     order = np.argsort(values, kind="stable")

@@ -40,7 +40,7 @@ from ackproof.workloads.librdkafka.keys import Keys, keys_of
 from ackproof.workloads.librdkafka.messages import Reports, of_topic
 from ackproof.workloads.outcomes import TIMED_OUT, of_refusal, of_report
 from ackproof.workloads.process import ClientFailed, main
-from ackproof.workloads.producing.pacing import ProducerTurns
+from ackproof.workloads.producing.pacing import ProducerTurns, TombstoneDraw
 from ackproof.workloads.producing.recorder import (
     Keep,
     SendRecorder,
@@ -145,7 +145,7 @@ class _Sends:
         keys: Its keys, if it has any.
         route: The partition of each turn: of each key, or each partition.
         turns: What is due.
-        chance: Draws which records are tombstones.
+        tombstones: What chooses the tombstones.
     """
 
     spec: ProducerSpec
@@ -153,13 +153,7 @@ class _Sends:
     keys: Keys | None
     route: NDArray[np.int64]
     turns: ProducerTurns
-    chance: np.random.Generator
-
-    def tombstones(self, many: int) -> NDArray[np.bool_] | None:
-        """Return which of the next ``many`` records are tombstones, or None if it sends none. That
-        of its nth record depends on the seed alone."""
-        share = self.spec.tombstones
-        return self.chance.random(many) < share if share else None
+    tombstones: TombstoneDraw
 
 
 class CellProducer:
@@ -227,7 +221,7 @@ class CellProducer:
             if not len(turns):
                 continue
             keys = None if one.keys is None else turns
-            tombstones = one.tombstones(len(turns))
+            tombstones = one.tombstones.take(len(turns))
             sequences = one.recorder.invoke(one.route[turns], late_s, keys, tombstones)
             numbers = np.arange(sequences.start, sequences.stop)
             for sequence, code in sender.produce(numbers, turns, tombstones).items():
@@ -292,8 +286,7 @@ def _sends_to(spec: ProducerSpec, recorder: SendRecorder, share: int) -> _Sends:
     keys = keys_of(spec.keys, spec.partitions, spec.producer_config.get(PARTITIONER))
     route = np.arange(spec.partitions) if keys is None else keys.partitions
     turns = ProducerTurns(spec, recorder, share, time.monotonic, route=route)
-    chance = np.random.default_rng([spec.seed, spec.producer])
-    return _Sends(spec, recorder, keys, route, turns, chance)
+    return _Sends(spec, recorder, keys, route, turns, TombstoneDraw(spec))
 
 
 def _idempotent(properties: Config) -> bool:

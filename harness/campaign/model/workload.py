@@ -138,8 +138,8 @@ class WorkloadSpec(Section):
     run."""
     keys: Annotated[int, Field(ge=1, le=KEYS_MAX)] | None = None
     """Keys of each producer, used in turn; at least one a partition. Key n goes to partition n
-    modulo their number, or to that of `producer.partitioner` (librdkafka's, except `random`); an
-    ack from another partition is reported. Default: no keys."""
+    modulo their number, or to that of `producer.partitioner` (for librdkafka all but `random`, for
+    other libraries `murmur2`); an ack from another partition is reported. Default: no keys."""
     tombstones: Annotated[float, Field(ge=0, le=0.9, allow_inf_nan=False)] = 0.0
     """Share of records that delete their key, drawn by the seed. Needs compacted topics with
     `delete.retention.ms`."""

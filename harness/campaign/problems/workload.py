@@ -3,7 +3,7 @@ transactions need, and nodes without clients.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from pydantic import ValidationError
@@ -25,11 +25,12 @@ from ackproof.history.cell import LIBRDKAFKA, SYNC, Cell, Value
 from ackproof.history.manifest import PlannedWriter
 from ackproof.history.names import FileStem
 from ackproof.infra import systems
-from ackproof.infra.clients.programs import CLIENTS, client_of
+from ackproof.infra.clients.programs import CLIENTS, client_of, is_client
 from ackproof.infra.systems.product import BUNDLED, is_external
 from ackproof.nemesis.targets import expressions
 from ackproof.workloads import WORKLOADS
 from ackproof.workloads.configuration import PARTITIONER, connection_properties, producer_config
+from ackproof.workloads.foreign.protocol import KEYED_VERSION
 from ackproof.workloads.interface import ClientNode, ClientRole, Group, Load, ShareGroup
 from ackproof.workloads.spec import SpecificationError
 
@@ -100,8 +101,8 @@ def _key_problems(draft: Draft, workload: WorkloadSpec) -> Iterator[Problem]:
     cells = expand(draft.cells)
     alike: dict[tuple[int, Value | None], list[str]] = {}
     for cell in cells:
-        config = producer_config(cell) if cell.client == LIBRDKAFKA else {}
-        alike.setdefault((cell.partitions, config.get(PARTITIONER)), []).append(cell.name)
+        partitioner = producer_config(cell).get(PARTITIONER)
+        alike.setdefault((cell.partitions, partitioner), []).append(cell.name)
     for (partitions, partitioner), names in alike.items():
         if keys is None and partitioner is None:
             continue
@@ -112,9 +113,10 @@ def _key_problems(draft: Draft, workload: WorkloadSpec) -> Iterator[Problem]:
         except SpecificationError as refusal:
             field = "workload.keys" if partitioner is None else f"cells.producer.{PARTITIONER}"
             yield Problem(field=field, reason=f"{refusal} (in {', '.join(names)})")
-    others = sorted({cell.client for cell in cells} - {LIBRDKAFKA})
-    if others and keys is not None:
-        reason = f"client programs do not receive keys, but there are cells of {', '.join(others)}"
+    unable = _without_keys({cell.client for cell in cells})
+    if unable and keys is not None:
+        reason = f"keys need version 2 of the client protocol, and the program of {unable} speaks "
+        reason += "version 1"
         yield Problem(field="workload.keys", reason=reason)
 
 
@@ -136,13 +138,19 @@ def _tombstone_problems(draft: Draft, workload: WorkloadSpec) -> Iterator[Proble
             "(Kafka's default is 86400000)"
         )
         yield Problem(field="workload.tombstones", reason=reason)
-    programs = sorted({group.client for group in workload.groups} - {LIBRDKAFKA})
-    if programs:
+    unable = _without_keys({group.client for group in workload.groups})
+    if unable:
         reason = (
-            f"client programs do not report headers, which identify tombstones, but there are "
-            f"groups of {', '.join(programs)}"
+            "members report tombstones by version 2 of the client protocol, and the program of "
         )
+        reason += f"{unable} speaks version 1"
         yield Problem(field="workload.tombstones", reason=reason)
+
+
+def _without_keys(clients: Collection[str]) -> str:
+    """Return the names of those clients whose programs know neither keys nor tombstones."""
+    able = (one for one in clients if is_client(one) and client_of(one).protocol < KEYED_VERSION)
+    return ", ".join(sorted(able))
 
 
 def _topics_named(entries: tuple[Entry, ...]) -> Iterator[Problem]:

@@ -196,7 +196,15 @@ REFUSALS = [
     ({"workload.record~bytes": [100, 200, 300]}, "workload.record.bytes", "or [smallest, largest]"),
     ({"workload.keys": 2}, "workload.keys", "2 keys are too few for 3 partitions"),
     ({"workload.keys": 10**9}, "workload.keys", "less than or equal to 100000"),
-    ({"workload.keys": 3, "cells.client": "java"}, "workload.keys", "cells of java"),
+    (
+        {
+            "workload.keys": 9,
+            "cells.client": ["java", "librdkafka"],
+            "cells.producer": {"partitioner": "consistent"},
+        },
+        "cells.producer.partitioner",
+        "murmur2 or murmur2_random, the default partitioner of java, not 'consistent'",
+    ),
     (
         {"cells.producer": {"sticky.partitioning.linger.ms": 5}},
         "cells.producer.sticky.partitioning.linger.ms",

@@ -4,7 +4,14 @@ import contextlib
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka import (
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Message,
+    Producer,
+    TopicPartition,
+)
 from confluent_kafka.admin import NewTopic, OffsetSpec
 
 from tests.support.clusters.bundled import TIMEOUT_S, Cluster, until
@@ -152,12 +159,17 @@ def refused(cluster: Cluster, topic: str, value: bytes) -> bool:
 
 
 def read_all(cluster: Cluster, topic: str, partition: int = 0) -> list[bytes]:
-    """Every record from the log's start to the high watermark, in order."""
+    """Return the value of every record from the log's start to the high watermark, in order."""
+    return [message.value() for message in read_messages(cluster, topic, partition)]
+
+
+def read_messages(cluster: Cluster, topic: str, partition: int = 0) -> list[Message]:
+    """Return every record from the log's start to the high watermark, in order."""
     consumer = _consumer(cluster)
     try:
         low, high = _watermarks(consumer, TopicPartition(topic, partition))
         consumer.assign([TopicPartition(topic, partition, low)])
-        values: list[bytes] = []
+        found: list[Message] = []
         reached = low
 
         def read() -> bool:
@@ -165,12 +177,12 @@ def read_all(cluster: Cluster, topic: str, partition: int = 0) -> list[bytes]:
             if reached < high:
                 for message in consumer.consume(min(1000, high - reached), timeout=0.5):
                     assert message.error() is None, message.error()
-                    values.append(message.value())
+                    found.append(message)
                     reached = message.offset() + 1
             return reached >= high
 
         until(f"{topic}-{partition} is read up to {high}", read)
-        return values
+        return found
     finally:
         consumer.close()
 

@@ -30,6 +30,7 @@ class Member:
         self.joined = False
         self.done = False
         self.asked = False
+        self.ready = "ready"
 
     def obey_until(self, last: str) -> None:
         for line in sys.stdin:
@@ -40,8 +41,10 @@ class Member:
 
     def obey(self, verb: str, numbers: list[int], line: str) -> None:
         match verb:
+            case "protocol" if numbers == [2] and MANNER != "unaware":
+                self.ready = "ready 2"
             case "subscribe":
-                say("ready")
+                say(self.ready)
             case "poll":
                 self.poll()
             case "commit":
@@ -76,7 +79,8 @@ class Member:
             self.done = True
             self.misbehave()
         for _ in range(min(A_POLL, RECORDS - self.position)):
-            say(f"record 0 {self.position} 4 {value(self.position)}")
+            kind = "tombstone" if self.ready == "ready 2" and self.position % 2 else "record"
+            say(f"{kind} 0 {self.position} 4 {value(self.position)}")
             self.position += 1
         say("polled")
 

@@ -63,26 +63,46 @@ def outcome(number: int, offset: int) -> str | None:
     return f"acked {number} {offset}"
 
 
+def be_ready(version: str) -> None:
+    if MANNER == "outdated" and version != "1":
+        say(f"fatal no version {version} here")
+    elif MANNER != "never-ready":
+        say("ready" if version == "1" or MANNER == "unaware" else f"ready {version}")
+
+
+class Records:
+    """The records that it was given, and the offsets of each partition of each topic."""
+
+    def __init__(self) -> None:
+        self.offsets: dict[str, itertools.count[int]] = {}
+
+    def take(self, number: str, partition: str, *topic: str) -> None:
+        """Acknowledge a record. It chooses partition 0 for those whose partition it may choose."""
+        chosen = partition == "-"
+        place = " ".join([*topic, "0" if chosen else partition])
+        offset = next(self.offsets.setdefault(place, itertools.count()))
+        if (said := outcome(int(number), offset)) is not None:
+            say(said + (" 0" if chosen and MANNER != "choosing" else ""))
+        if int(number) == AFTER:
+            MISBEHAVES.get(MANNER, bool)()
+
+
 def main() -> None:
-    offsets: dict[str, itertools.count[int]] = {}
+    records, version = Records(), "1"
     for line in sys.stdin:
-        verb, *words = line.split()
-        if verb == "open" and MANNER == "never-ready":
-            continue
-        if verb == "open":
-            say("ready")
-        elif verb == "send":
-            number, partition, _, *topic = words
-            place = " ".join([*topic, partition])
-            offset = next(offsets.setdefault(place, itertools.count()))
-            if (said := outcome(int(number), offset)) is not None:
-                say(said)
-            if int(number) == AFTER:
-                MISBEHAVES.get(MANNER, bool)()
-        elif verb == "flush" and MANNER != "silent":
-            say("flushed")
-        else:
-            sys.stderr.write(f"told: {line}")
+        match line.split():
+            case ["open"]:
+                be_ready(version)
+            case ["send", number, partition, _, *topic]:
+                records.take(number, partition, *topic)
+            case ["keyed" | "tombstone", number, partition, _, _, *topic]:
+                sys.stderr.write(f"told: {line}")
+                records.take(number, partition, *topic)
+            case ["flush"] if MANNER != "silent":
+                say("flushed")
+            case words:
+                sys.stderr.write(f"told: {line}")
+                version = words[1] if words[0] == "protocol" else version
     if MANNER == "stays":
         signal.pause()
     sys.exit(5 if MANNER == "sorry" else 0)

@@ -32,9 +32,12 @@ const (
 	// may take.
 	overhead   = time.Second
 	openWithin = 30 * time.Second
+	// The name of the only header of a tombstone, whose value says which record it is.
+	tombstoneHeader = "ackproof"
 )
 
 type program struct {
+	version    string
 	topic      string
 	properties map[string]string
 	lines      *bufio.Reader
@@ -70,8 +73,8 @@ func (p *program) run(lines *bufio.Reader) error {
 func (p *program) obey(line string) error {
 	verb, rest, _ := strings.Cut(line, " ")
 	switch verb {
-	case "send":
-		return p.send(strings.Split(rest, " "))
+	case "send", "keyed", "tombstone":
+		return p.send(verb, strings.Split(rest, " "))
 	case "topic":
 		p.topic = rest
 		return nil
@@ -87,9 +90,10 @@ func (p *program) obey(line string) error {
 		go p.flush() // its end may be the end of the input
 		return nil
 	case "protocol":
-		if rest != "1" {
+		if rest != "1" && rest != "2" {
 			return fmt.Errorf("version %s of the protocol is not known here", rest)
 		}
+		p.version = rest
 		return nil
 	}
 	return fmt.Errorf("told what is no line: %s", verb)
@@ -108,15 +112,23 @@ func (p *program) open() error {
 	if err := p.client.Ping(within); err != nil {
 		return err
 	}
-	p.say("ready")
+	p.ready()
 	return nil
+}
+
+func (p *program) ready() {
+	if p.version == "2" {
+		p.say("ready 2")
+	} else {
+		p.say("ready")
+	}
 }
 
 // options are what franz-go calls Kafka's properties.
 func (p *program) options() ([]kgo.Opt, error) {
 	idempotent := p.properties["enable.idempotence"] == "true"
 	options := []kgo.Opt{
-		kgo.RecordPartitioner(kgo.ManualPartitioner()),
+		kgo.RecordPartitioner(kgo.BasicConsistentPartitioner(partitioner)),
 		kgo.MaxBufferedRecords(maxBuffered),
 		kgo.RequestTimeoutOverhead(overhead),
 		kgo.WithLogger(kgo.BasicLogger(os.Stderr, kgo.LogLevelWarn, nil)),
@@ -299,35 +311,76 @@ func compression(value string) (kgo.Opt, error) {
 	return kgo.ProducerBatchCompression(codec), nil
 }
 
-func (p *program) send(words []string) error {
-	topic := p.topic
-	switch len(words) {
-	case 3:
-	case 4:
-		topic = words[3]
-	default:
-		return errors.New("told what is no line: send")
+// chosen stands for the partition that the library chooses by the key.
+const chosen = -1
+
+// partitioner is the library's default for records that name no partition.
+func partitioner(topic string) func(*kgo.Record, int) int {
+	byKey := kgo.StickyKeyPartitioner(nil).ForTopic(topic)
+	return func(r *kgo.Record, partitions int) int {
+		if r.Partition == chosen {
+			return byKey.Partition(r, partitions)
+		}
+		return int(r.Partition)
 	}
-	number := words[0]
-	partition, err := strconv.ParseInt(words[1], 10, 32)
+}
+
+// record is that of a line: send NUMBER PARTITION VALUE, or with a KEY before the value keyed or
+// tombstone. The topic may follow.
+func (p *program) record(verb string, words []string) (*kgo.Record, error) {
+	last := 2
+	if verb != "send" {
+		last = 3
+	}
+	if len(words) < last+1 || len(words) > last+2 {
+		return nil, fmt.Errorf("told what is no line: %s", verb)
+	}
+	record := &kgo.Record{Topic: p.topic, Partition: chosen}
+	if len(words) == last+2 {
+		record.Topic = words[last+1]
+	}
+	if words[1] != "-" || verb == "send" {
+		partition, err := strconv.ParseInt(words[1], 10, 32)
+		if err != nil {
+			return nil, err
+		}
+		record.Partition = int32(partition)
+	}
+	var err error
+	if verb != "send" {
+		if record.Key, err = base64.StdEncoding.DecodeString(words[2]); err != nil {
+			return nil, err
+		}
+	}
+	if record.Value, err = base64.StdEncoding.DecodeString(words[last]); err != nil {
+		return nil, err
+	}
+	if verb == "tombstone" {
+		record.Headers = []kgo.RecordHeader{{Key: tombstoneHeader, Value: record.Value}}
+		record.Value = nil
+	}
+	return record, nil
+}
+
+func (p *program) send(verb string, words []string) error {
+	record, err := p.record(verb, words)
 	if err != nil {
 		return err
 	}
-	value, err := base64.StdEncoding.DecodeString(words[2])
-	if err != nil {
-		return err
-	}
-	record := &kgo.Record{Topic: topic, Partition: int32(partition), Value: value}
+	number, told := words[0], ""
 	p.client.TryProduce(context.Background(), record, func(r *kgo.Record, err error) {
+		if words[1] == "-" {
+			told = " " + strconv.Itoa(int(r.Partition))
+		}
 		switch {
 		case errors.Is(err, kgo.ErrMaxBuffered):
 			p.say("refused " + number + " ErrMaxBuffered")
 		case err != nil:
 			p.say("failed " + number + " " + named(err))
 		case r.Offset < 0:
-			p.say("acked " + number + " -")
+			p.say("acked " + number + " -" + told)
 		default:
-			p.say("acked " + number + " " + strconv.FormatInt(r.Offset, 10))
+			p.say("acked " + number + " " + strconv.FormatInt(r.Offset, 10) + told)
 		}
 	})
 	return nil

@@ -57,7 +57,7 @@ func (p *program) subscribe() error {
 	if m.client, err = kgo.NewClient(options...); err != nil {
 		return err
 	}
-	m.say("ready")
+	m.ready()
 	return m.obeyUntil("")
 }
 
@@ -268,11 +268,19 @@ func (m *member) poll() error {
 	})
 	fetches.EachRecord(func(r *kgo.Record) {
 		m.read[r.Partition] = kgo.EpochOffset{Epoch: r.LeaderEpoch, Offset: r.Offset + 1}
-		value := "-"
-		if r.Value != nil {
-			value = base64.StdEncoding.EncodeToString(r.Value)
+		kind, value := "record", r.Value
+		if value == nil {
+			for _, header := range r.Headers {
+				if header.Key == tombstoneHeader {
+					kind, value = "tombstone", header.Value
+				}
+			}
 		}
-		m.say(fmt.Sprintf("record %d %d %s %s", r.Partition, r.Offset, epoch(r.LeaderEpoch), value))
+		said := "-"
+		if value != nil {
+			said = base64.StdEncoding.EncodeToString(value)
+		}
+		m.say(fmt.Sprintf("%s %d %d %s %s", kind, r.Partition, r.Offset, epoch(r.LeaderEpoch), said))
 	})
 	m.say("polled")
 	return nil

@@ -10,6 +10,7 @@ final class Lines {
     private final InputStream in;
     private final PrintStream out;
     private byte[] line = new byte[1 << 16];
+    private String version = "1";
 
     Lines(InputStream in, PrintStream out) {
         this.in = new BufferedInputStream(in, 1 << 16);
@@ -33,6 +34,17 @@ final class Lines {
     synchronized void say(String text) {
         out.print(text + "\n");
         out.flush();
+    }
+
+    void expectVersion(String told) {
+        if (!told.equals("1") && !told.equals("2")) {
+            throw new IllegalArgumentException("version " + told + " of the protocol is not known");
+        }
+        version = told;
+    }
+
+    void ready() {
+        say(version.equals("1") ? "ready" : "ready " + version);
     }
 
     /** Returns the numbers that follow the first word of a line. */

@@ -19,6 +19,7 @@ import org.apache.kafka.common.KafkaException;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.errors.AuthorizationException;
 import org.apache.kafka.common.errors.FencedInstanceIdException;
+import org.apache.kafka.common.header.Header;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 
 /**
@@ -56,7 +57,7 @@ final class MemberProgram implements ConsumerRebalanceListener {
 
     void run() throws IOException {
         subscribe();
-        lines.say("ready");
+        lines.ready();
         for (String line; (line = lines.next()) != null; ) {
             obey(line);
         }
@@ -115,9 +116,12 @@ final class MemberProgram implements ConsumerRebalanceListener {
         for (ConsumerRecord<byte[], byte[]> record : consumer.poll(POLL)) {
             epochs.put(record.partition(), record.leaderEpoch());
             String epoch = record.leaderEpoch().map(String::valueOf).orElse("-");
-            String value =
-                record.value() == null ? "-" : Base64.getEncoder().encodeToString(record.value());
-            lines.say("record " + record.partition() + " " + record.offset() + " " + epoch + " " + value);
+            Header identity = record.headers().lastHeader(ProducerProgram.TOMBSTONE_HEADER);
+            boolean deletes = record.value() == null && identity != null;
+            byte[] told = deletes ? identity.value() : record.value();
+            String value = told == null ? "-" : Base64.getEncoder().encodeToString(told);
+            String kind = deletes ? "tombstone " : "record ";
+            lines.say(kind + record.partition() + " " + record.offset() + " " + epoch + " " + value);
         }
         lines.say("polled");
     }

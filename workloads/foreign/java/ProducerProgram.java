@@ -1,6 +1,7 @@
 import java.io.IOException;
 import java.time.Duration;
 import java.util.Base64;
+import java.util.List;
 import java.util.Properties;
 import java.util.concurrent.atomic.AtomicBoolean;
 import org.apache.kafka.clients.producer.KafkaProducer;
@@ -12,6 +13,7 @@ import org.apache.kafka.common.errors.AuthorizationException;
 import org.apache.kafka.common.errors.OutOfOrderSequenceException;
 import org.apache.kafka.common.errors.ProducerFencedException;
 import org.apache.kafka.common.errors.TimeoutException;
+import org.apache.kafka.common.header.internals.RecordHeader;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
 
 /**
@@ -22,6 +24,8 @@ import org.apache.kafka.common.serialization.ByteArraySerializer;
  * {@code send} may throw for a record that it has queued, whose callback follows.
  */
 public final class ProducerProgram {
+    /** The name of the only header of a tombstone, whose value says which record it is. */
+    static final String TOMBSTONE_HEADER = "ackproof";
     /**
      * How long {@code send} may wait for metadata, or for room, unless told: what comes next waits
      * with it.
@@ -47,7 +51,7 @@ public final class ProducerProgram {
 
     void run() throws IOException {
         awaitMetadata();
-        lines.say("ready");
+        lines.ready();
         for (String line; (line = lines.next()) != null; ) {
             obey(line);
         }
@@ -57,7 +61,7 @@ public final class ProducerProgram {
     void obey(String line) {
         String[] words = line.split(" ", 2);
         switch (words[0]) {
-            case "send" -> send(words[1].split(" "));
+            case "send", "keyed", "tombstone" -> send(words[0], words[1].split(" "));
             case "init" -> call(producer::initTransactions);
             case "begin" -> call(producer::beginTransaction);
             case "commit" -> call(producer::commitTransaction);
@@ -81,19 +85,19 @@ public final class ProducerProgram {
         }
     }
 
-    private void send(String[] words) {
+    private void send(String verb, String[] words) {
         long number = Long.parseLong(words[0]);
-        byte[] value = Base64.getDecoder().decode(words[2]);
-        String to = words.length > 3 ? words[3] : topic;
+        ProducerRecord<byte[], byte[]> record = record(verb, words);
         AtomicBoolean told = new AtomicBoolean();
         Thread sending = Thread.currentThread();
         try {
             producer.send(
-                new ProducerRecord<>(to, Integer.valueOf(words[1]), null, value),
+                record,
                 (metadata, error) -> {
                     if (told.compareAndSet(false, true)) {
                         boolean refused = Thread.currentThread() == sending;
-                        lines.say(error == null ? acked(number, metadata) : failed(refused, number, error));
+                        lines.say(
+                            error == null ? acked(number, record, metadata) : failed(refused, number, error));
                     }
                 });
         } catch (KafkaException | IllegalStateException error) {
@@ -103,8 +107,23 @@ public final class ProducerProgram {
         }
     }
 
-    private static String acked(long number, RecordMetadata metadata) {
-        return "acked " + number + " " + (metadata.hasOffset() ? metadata.offset() : "-");
+    /** A record with a key, and without a partition, is for the client's default partitioner. */
+    private ProducerRecord<byte[], byte[]> record(String verb, String[] words) {
+        Integer partition = words[1].equals("-") ? null : Integer.valueOf(words[1]);
+        int last = verb.equals("send") ? 2 : 3;
+        byte[] key = last == 2 ? null : Base64.getDecoder().decode(words[2]);
+        byte[] value = Base64.getDecoder().decode(words[last]);
+        String to = words.length > last + 1 ? words[last + 1] : topic;
+        if (verb.equals("tombstone")) {
+            RecordHeader identity = new RecordHeader(TOMBSTONE_HEADER, value);
+            return new ProducerRecord<>(to, partition, key, null, List.of(identity));
+        }
+        return new ProducerRecord<>(to, partition, key, value);
+    }
+
+    private static String acked(long number, ProducerRecord<?, ?> record, RecordMetadata metadata) {
+        String chosen = record.partition() == null ? " " + metadata.partition() : "";
+        return "acked " + number + " " + (metadata.hasOffset() ? metadata.offset() : "-") + chosen;
     }
 
     private static String failed(boolean refused, long number, Exception error) {

@@ -32,7 +32,7 @@ public final class Program {
         for (String line; (line = lines.next()) != null; ) {
             String[] words = line.split(" ", 3);
             switch (words[0]) {
-                case "protocol" -> expectVersion(words[1]);
+                case "protocol" -> lines.expectVersion(words[1]);
                 case "topic" -> topic = words[1];
                 case "property" -> properties.put(words[1], words[2]);
                 case "consumer" -> ofConsumer.put(words[1], words[2]);
@@ -61,12 +61,6 @@ public final class Program {
             if (!known.contains(name)) {
                 throw new IllegalArgumentException("no such property: " + name);
             }
-        }
-    }
-
-    private static void expectVersion(String version) {
-        if (!version.equals("1")) {
-            throw new IllegalArgumentException("version " + version + " of the protocol is not known");
         }
     }
 }

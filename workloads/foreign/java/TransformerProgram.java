@@ -25,7 +25,7 @@ final class TransformerProgram {
     void run() throws IOException {
         producer.awaitMetadata();
         member.subscribe();
-        lines.say("ready");
+        lines.ready();
         for (String line; (line = lines.next()) != null; ) {
             obey(line);
         }
