@@ -26,6 +26,7 @@ def broken(*_):
     return 1 // 0
 """
 TINY = Path(__file__).parents[1] / "support" / "fakes" / "tiny_program.py"
+AIOKAFKA = "ackproof.workloads.foreign.aiokafka_program"
 NODE = MemoryNode("client-1", "10.0.0.9")
 
 
@@ -162,3 +163,17 @@ def test_program_that_acknowledges_unsent_records_does_not_conform(tmp_path: Pat
     assert os.access(program, os.X_OK)
     with pytest.raises(NotConforming, match="partition 0 has 0 records for 100 that were sent"):
         check_client(str(program))
+
+
+@pytest.mark.long
+@pytest.mark.integration
+def test_program_that_leaves_out_keys_does_not_conform(tmp_path: Path) -> None:
+    program = tmp_path / "program"
+    without = r"/^property request/d; s/^(keyed|tombstone) (\S+ \S+) \S+/send \2/"
+    program.write_text(
+        f"#!/bin/sh\nsed -uE '{without}' | {sys.executable} -P -m {AIOKAFKA}\n", encoding="utf-8"
+    )
+    program.chmod(0o755)
+    check_client(str(program))
+    with pytest.raises(NotConforming, match="by key, value and headers"):
+        check_client(str(program), keys=True)

@@ -149,8 +149,8 @@ def _tombstone_problems(draft: Draft, workload: WorkloadSpec) -> Iterator[Proble
 
 def _without_keys(clients: Collection[str]) -> str:
     """Return the names of those clients whose programs know neither keys nor tombstones."""
-    able = (one for one in clients if is_client(one) and client_of(one).protocol < KEYED_VERSION)
-    return ", ".join(sorted(able))
+    known = filter(is_client, clients)
+    return ", ".join(sorted(one for one in known if client_of(one).protocol < KEYED_VERSION))
 
 
 def _topics_named(entries: tuple[Entry, ...]) -> Iterator[Problem]:

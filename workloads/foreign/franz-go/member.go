@@ -271,7 +271,7 @@ func (m *member) poll() error {
 		kind, value := "record", r.Value
 		if value == nil {
 			for _, header := range r.Headers {
-				if header.Key == tombstoneHeader {
+				if header.Key == tombstoneHeader && header.Value != nil {
 					kind, value = "tombstone", header.Value
 				}
 			}

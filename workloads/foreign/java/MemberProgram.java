@@ -117,7 +117,7 @@ final class MemberProgram implements ConsumerRebalanceListener {
             epochs.put(record.partition(), record.leaderEpoch());
             String epoch = record.leaderEpoch().map(String::valueOf).orElse("-");
             Header identity = record.headers().lastHeader(ProducerProgram.TOMBSTONE_HEADER);
-            boolean deletes = record.value() == null && identity != null;
+            boolean deletes = record.value() == null && identity != null && identity.value() != null;
             byte[] told = deletes ? identity.value() : record.value();
             String value = told == null ? "-" : Base64.getEncoder().encodeToString(told);
             String kind = deletes ? "tombstone " : "record ";
