@@ -156,7 +156,7 @@ REMEDIES: Mapping[str, Sequence[Remedy]] = {
         _defect(
             "With unclean.leader.election.enable=false only an order "
             "(kafka-leader-election --election-type unclean) elects a broker outside the ISR: ask "
-            "whether somebody gave one.",
+            "whether an administrator gave one.",
             "KIP-460, topic unclean.leader.election.enable",
         ),
     ),

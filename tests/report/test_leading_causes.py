@@ -125,7 +125,7 @@ def test_failing_night_of_17_cells_begins_with_the_sentence_that_matters(tmp_pat
         "remedies": [
             "No setting: this is a defect. With unclean.leader.election.enable=false only an order "
             "(kafka-leader-election --election-type unclean) elects a broker outside the ISR: ask "
-            "whether somebody gave one. Try another release, or report it. (KIP-460, topic "
+            "whether an administrator gave one. Try another release, or report it. (KIP-460, topic "
             "unclean.leader.election.enable)"
         ],
         "example": "",
