@@ -35,17 +35,30 @@ def due_to_stand(history: PartitionHistory) -> Array:
     return found
 
 
-def too_early(history: PartitionHistory) -> pa.Table:
-    """Return the tombstones that compaction removed too early. Each is also ``lost``.
+def removed_early(history: PartitionHistory) -> Array:
+    """Return the numbers of the tombstones that compaction removed too early.
 
     An absent tombstone is left out if an older record of its key is in the final log, because a
-    cleaner removes that first. The tombstone was then lost in another way.
+    cleaner removes that first. It is also left out if another record is in its place, or the log
+    ends below it, because a cleaner leaves both as they are. The tombstone was then lost in another
+    way.
     """
     due = due_to_stand(history)
     gone = due[history.first[due] == NONE]
+    offsets = history.acked_offset[gone]
+    end = FOREVER if history.read.end is None else history.read.end
+    vacant = ~np.isin(offsets, history.log_offset) & (offsets < end)
+    if vacant.any():
+        vacant &= history.is_first_of_key(gone, offsets)
+    found: Array = gone[vacant]
+    return found
+
+
+def too_early(history: PartitionHistory) -> pa.Table:
+    """Return the tombstones that compaction removed too early. Each is also ``lost``."""
+    gone = removed_early(history)
     if history.tombstones is None or not len(gone):
         return NOTHING
-    gone = gone[history.is_first_of_key(gone, history.acked_offset[gone])]
     ages = (history.tombstones.read_over - history.asked[gone]) / _NS_PER_S
     limit = history.tombstones.retention_ms
     details = (

@@ -34,6 +34,9 @@ class CauseKind(StrEnum):
     """The log starts above them, although neither retention nor DeleteRecords could remove them
     yet."""
 
+    TOMBSTONE_TOO_EARLY = "tombstone-too-early"
+    """A cleaner removed the tombstones, although ``delete.retention.ms`` had not passed."""
+
     RETRIED = "retried"
     """The producer is not idempotent and sent unanswered records again. The same leader appended
     them again."""

@@ -10,6 +10,7 @@ import pyarrow as pa
 from ackproof.checkers.arrays import NONE, Array
 from ackproof.checkers.checks.claims import ACK
 from ackproof.checkers.checks.read_anomalies import ReadAnomalies
+from ackproof.checkers.checks.tombstones import removed_early
 from ackproof.checkers.context.faults import FOREVER
 from ackproof.checkers.context.status import statuses
 from ackproof.checkers.context.validity import ValidityWindow
@@ -132,6 +133,59 @@ def _seen_until(history: PartitionHistory, context: PartitionContext) -> int:
     later = zip(seen.epochs, seen.elected_after, strict=True)
     last = FOREVER if seen.watched else seen.watched_until
     return next((time for epoch, time in later if epoch > missing), last)
+
+
+# --- tombstones -----------------------------------------------------------------------------------
+
+
+def removed_tombstones(
+    history: PartitionHistory,
+    records: Array,
+    lost: LostRecords,
+    context: PartitionContext,
+    others: Sequence[Narrative],
+) -> Iterator[Narrative]:
+    """Yield a narrative for all tombstones that cleaners removed too early.
+
+    A truncation may also have removed one that another record followed at its offset, if that
+    record is gone, too. Where that is possible, a tombstone is only one of these if the leaders do
+    not explain its loss.
+
+    Args:
+        records: The number of each of ``lost``, or NONE if the history does not know it.
+        others: The narratives that the leaders give to these records.
+    """
+    early = removed_early(history)
+    places = np.flatnonzero(np.isin(records, early))
+    alone = _is_sole_claim(history, lost.offset[places]) & _is_each_placed(history, context)
+    unexplained = [one.records for one in others if one.kind is CauseKind.UNEXPLAINED]
+    left = np.isin(places, np.concatenate([places[:0], *unexplained]))
+    own = places[alone | left]
+    if len(own):
+        offset, time = lost.offset[own], lost.time[own]
+        yield Narrative(
+            kind=CauseKind.TOMBSTONE_TOO_EARLY,
+            records=own,
+            offsets=(int(offset.min()), int(offset.max())),
+            times=(int(time.min()), int(time.max())),
+        )
+
+
+def _is_sole_claim(history: PartitionHistory, offsets: Array) -> Array:
+    """Return whether only one record was acked at each of these offsets."""
+    claimed = np.sort(history.acked_offset[history.named_acks])
+    first, last = (np.searchsorted(claimed, offsets, side=side) for side in ("left", "right"))
+    found: Array = last - first <= 1
+    return found
+
+
+def _is_each_placed(history: PartitionHistory, context: PartitionContext) -> bool:
+    """Return whether the offset of each record is known that may have been in the log. Copies that
+    a producer without idempotence sent have offsets that no ack names."""
+    nameless = (history.acked_offset == NONE) & (history.first == NONE)
+    nameless &= (history.fate == Fate.ACKED) | (history.fate == Fate.INDETERMINATE)
+    recorded = history.sends_whole and not history.crashed and not history.contradicted.any()
+    return bool(recorded and context.sender.idempotent and not nameless.any())
 
 
 # --- shown ----------------------------------------------------------------------------------------
@@ -279,7 +333,7 @@ def explain_lost(
     never = list(deduplicated(history, records, lost, context, held=found or ()))
     narratives = [
         *never,
-        *_narratives(history, context, lost, acks=history.timeline.acks, but=never),
+        *_narratives(history, context, lost, records, acks=history.timeline.acks, but=never),
     ]
     place = CauseKey(run, history.cell, LOST, history.topic, history.partition)
     promised = ~np.logical_or(*statuses(lost.time, terms))
@@ -324,7 +378,7 @@ def explain_reads(
     )
     narratives = [
         replace(one, shown=True, committed=watermark(one, context))
-        for one in _narratives(history, context, missing, acks="all", shown=True)
+        for one in _narratives(history, context, missing, shown.records, acks="all", shown=True)
     ]
     # If two records were read at one offset, a copy there belongs to only one of them.
     alone = len(np.unique(missing.offset)) == len(missing.offset)
@@ -358,13 +412,31 @@ def _narratives(
     history: PartitionHistory,
     context: PartitionContext,
     lost: LostRecords,
+    records: Array,
     acks: str,
     *,
     shown: bool = False,
     but: Sequence[Narrative] = (),
 ) -> list[Narrative]:
-    """Return the narratives of the records. ``but`` has the narratives that some of them already
-    have."""
+    """Return the narratives of the records, of which ``records`` has the numbers. ``but`` has the
+    narratives that some of them already have."""
+    found = _by_leaders(history, context, lost, acks, shown=shown, but=but)
+    early = list(removed_tombstones(history, records, lost, context, found))
+    if not early:
+        return found
+    return [*early, *_by_leaders(history, context, lost, acks, shown=shown, but=[*but, *early])]
+
+
+def _by_leaders(
+    history: PartitionHistory,
+    context: PartitionContext,
+    lost: LostRecords,
+    acks: str,
+    *,
+    shown: bool,
+    but: Sequence[Narrative],
+) -> list[Narrative]:
+    """Return the narratives of the records without :func:`removed_tombstones`."""
     bound = history.timeline.clock_bound_ns
     if shown:
         bound = None if context.readers_bound == NONE else context.readers_bound

@@ -339,6 +339,16 @@ def _with_isr_expansion(narrative: Narrative, context: PartitionContext) -> Narr
 
 _NS_PER_S = 1_000_000_000
 _NAMED_MAX = 3
+_DELETED: Mapping[CauseKind, str] = {
+    CauseKind.BELOW_LOG_START: ("the log starts above these records: its beginning was deleted"),
+    CauseKind.DELETED_TOO_EARLY: (
+        "the log starts above these records: its beginning was deleted, before retention allowed it"
+    ),
+    CauseKind.TOMBSTONE_TOO_EARLY: (
+        "these records are tombstones that cleaners removed before delete.retention.ms had passed"
+    ),
+}
+"""The sentence about records that the log itself deleted, by the kind of their cause."""
 
 
 def sentence(narrative: Narrative, copies: Mapping[int, int] = MappingProxyType({})) -> str:
@@ -380,7 +390,7 @@ def _parts(narrative: Narrative) -> Iterator[str]:
         )
     if narrative.kind is not CauseKind.BELOW_LOG_START:
         yield from _fault_words(narrative)
-    if narrative.kind not in (CauseKind.BELOW_LOG_START, CauseKind.DELETED_TOO_EARLY):
+    if narrative.kind not in _DELETED:
         yield from _next(narrative)
         yield from _removed(narrative)
     yield from _untold(narrative)
@@ -396,13 +406,8 @@ def _expansion_phrase(narrative: Narrative) -> Iterator[str]:
 
 
 def _acked(narrative: Narrative) -> str:
-    if narrative.kind is CauseKind.BELOW_LOG_START:
-        return "the log starts above these records: its beginning was deleted"
-    if narrative.kind is CauseKind.DELETED_TOO_EARLY:
-        return (
-            "the log starts above these records: its beginning was deleted, before retention "
-            "allowed it"
-        )
+    if narrative.kind in _DELETED:
+        return _DELETED[narrative.kind]
     if narrative.kind is CauseKind.DEDUPLICATED:
         return _deduplicated(narrative)
     if narrative.kind is CauseKind.UNANSWERED:

@@ -182,9 +182,9 @@ class CauseDocument(DocumentPart):
     kind: str
     """The kind of the cause. Lost or vanished: `deposed-leader`, `unclean-election`,
     `lost-from-disk`, `cut-before-leading`, `let-in-too-early`, `not-replicated`, `unanswered`,
-    `deduplicated`, `below-log-start`, `deleted-too-early`. Duplicated: `retried`,
-    `retried-at-next-leader`, `new-session`, `renumbered`, `forgotten`. Replicas that differ:
-    `not-cut`, `refilled`, `two-leaders`, `damaged`, `not-fetched`, `lost-from-disk`. Any:
+    `deduplicated`, `below-log-start`, `deleted-too-early`, `tombstone-too-early`. Duplicated:
+    `retried`, `retried-at-next-leader`, `new-session`, `renumbered`, `forgotten`. Replicas that
+    differ: `not-cut`, `refilled`, `two-leaders`, `damaged`, `not-fetched`, `lost-from-disk`. Any:
     `unexplained`: the recorded evidence should show the cause, and does not; `unknown`: the
     evidence does not suffice; `more`: several causes that are not listed."""
     sentence: str

@@ -489,6 +489,7 @@ _PHRASES: Mapping[str, Callable[[Sequence[Cause]], str]] = {
     ),
     CauseKind.BELOW_LOG_START: lambda _: "The beginning of the log was deleted",
     CauseKind.DELETED_TOO_EARLY: lambda _: "Retention deleted the records before their time",
+    CauseKind.TOMBSTONE_TOO_EARLY: lambda _: "Cleaners removed tombstones before their time",
     CauseKind.RETRIED: lambda _: "A producer without idempotence sent records again",
     CauseKind.RETRIED_AT_NEXT_LEADER: lambda _: (
         "A producer without idempotence sent records again to the next leader"

@@ -128,6 +128,10 @@ _KEPT = _defect(
     "Retention must not delete a segment before retention.ms or retention.bytes allow it.",
     "topic retention.ms, retention.bytes",
 )
+_TOMBSTONES_KEPT = _defect(
+    "A cleaner must keep a tombstone for delete.retention.ms after it first passed it.",
+    "KIP-534, topic delete.retention.ms",
+)
 
 REMEDIES: Mapping[str, Sequence[Remedy]] = {
     CauseKind.DEPOSED_LEADER: (
@@ -199,6 +203,7 @@ REMEDIES: Mapping[str, Sequence[Remedy]] = {
         ),
     ),
     CauseKind.DELETED_TOO_EARLY: (_KEPT,),
+    CauseKind.TOMBSTONE_TOO_EARLY: (_TOMBSTONES_KEPT,),
     CauseKind.RETRIED: (_IDEMPOTENT,),
     CauseKind.RETRIED_AT_NEXT_LEADER: (_IDEMPOTENT,),
     CauseKind.NEW_SESSION: (_SEVERAL_SESSIONS,),
@@ -259,10 +264,7 @@ _COMMIT = _defect(
 
 RULES: Mapping[str, Remedy] = {
     "deleted-too-early": _KEPT,
-    "tombstone-too-early": _defect(
-        "A cleaner must keep a tombstone for delete.retention.ms after it first passed it.",
-        "KIP-534, topic delete.retention.ms",
-    ),
+    "tombstone-too-early": _TOMBSTONES_KEPT,
     "resurrected-value": _defect(
         "Cleaners and replicas must not bring back a value after its key was deleted.",
         "Kafka documentation, Log Compaction",

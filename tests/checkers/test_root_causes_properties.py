@@ -4,12 +4,26 @@ The root cause analysis names the leader that acknowledged the records, its epoc
 the fault and the kind. A loss that nothing explains is reported as unexplained.
 """
 
-from hypothesis import HealthCheck, example, given, settings
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
+from ackproof.checkers.context.retention import TombstoneEvidence
+from ackproof.checkers.context.validity import ALWAYS_VALID
 from ackproof.checkers.root_cause.kinds import CauseKind
+from ackproof.checkers.root_cause.missing_records import explain_lost
 from tests.support.builders.examples import examples
-from tests.support.builders.losses import Planted, World, cut_for_one_that_never_heard, lose
+from tests.support.builders.histories import indexed
+from tests.support.builders.losses import (
+    Planted,
+    World,
+    change_leader,
+    cut_for_one_that_never_heard,
+    lose,
+)
 
 ANY_MACHINE = settings(
     deadline=None, max_examples=examples(25), suppress_health_check=[HealthCheck.too_slow]
@@ -96,3 +110,70 @@ def test_unaware_elected_leader_does_not_hide_a_later_leader(
         truncation = kind is CauseKind.TRUNCATED_BEFORE_LEADING
         lose(world, kind, count, appended, way=cut_for_one_that_never_heard if truncation else None)
     holds(world)
+
+
+def tombstone_causes(world: World, gone: set[int], *, idempotent: bool = True) -> dict[int, str]:
+    """Return the kind of the cause of each lost record by its sequence number. All records of the
+    world are tombstones of a key each that must stay, and these are gone from the log."""
+    context, known = world.context()
+    made = replace(world.made(), log=[one for one in world.log if one.sequence not in gone])
+    history = indexed(made, timeline=known)
+    history = replace(
+        history,
+        keys=np.arange(len(history.sequence)),
+        deletes=np.ones(len(history.sequence), dtype=bool),
+        tombstones=TombstoneEvidence(retention_ms=10**9, read_over=int(history.time.max()) + 1),
+    )
+    context = replace(context, sender=replace(context.sender, idempotent=idempotent))
+    rows = explain_lost(history, context, ALWAYS_VALID).of_records.to_pylist()
+    sequences = history.sequence[history.lost].tolist()
+    return {one: row["kind"] for one, row in zip(sequences, rows, strict=True)}
+
+
+@ANY_MACHINE
+@given(losses(OF_ALL), st.lists(st.integers(1, 5), min_size=1, max_size=2), st.data())
+def test_tombstones_that_cleaners_removed_too_early_have_a_cause_of_their_own(
+    planted: list[tuple[CauseKind, int, int]], changes: list[int], data: st.DataObject
+) -> None:
+    world = World(acks="all")
+    removed = [one for count in changes for one in change_leader(world, count)]
+    for kind, count, appended in planted:
+        lose(world, kind, count, appended)
+    claims = Counter(one.offset for one in world.sends if one.type == "ok")
+    others = [one.sequence for one in world.log if claims[one.offset] == 1]
+    gone = {*removed, *data.draw(st.sets(st.sampled_from(others)))}
+    kinds = tombstone_causes(world, gone)
+    for one in gone:
+        assert kinds.pop(one) == CauseKind.TOMBSTONE_TOO_EARLY
+    assert CauseKind.TOMBSTONE_TOO_EARLY not in kinds.values()
+    for loss in world.planted:
+        if loss.rewritten:
+            assert {kinds[one] for one in loss.sequences} == {loss.kind}
+
+
+@ANY_MACHINE
+@given(st.integers(1, 5), st.booleans())
+def test_tombstone_is_a_deposed_leaders_if_another_record_may_have_been_in_its_place(
+    count: int, changed: bool
+) -> None:
+    """A copy of another record may have been there, if the producer is not idempotent."""
+    world = World(acks="all")
+    gone = set(change_leader(world, count) if changed else [2, 3])
+    kinds = tombstone_causes(world, gone, idempotent=False)
+    deposed, early = CauseKind.DEPOSED_LEADER, CauseKind.TOMBSTONE_TOO_EARLY
+    assert kinds == dict.fromkeys(gone, deposed if changed else early)
+
+
+@ANY_MACHINE
+@given(st.integers(1, 5), st.integers(1, 5))
+def test_lost_tombstone_whose_successor_is_gone_too_is_a_deposed_leaders(
+    count: int, appended: int
+) -> None:
+    world = World(acks="all")
+    lose(world, CauseKind.DEPOSED_LEADER, count, appended)
+    (loss,) = world.planted
+    assume(loss.rewritten)
+    claims = {one.offset for one in world.sends if one.sequence in loss.sequences}
+    successors = {one.sequence for one in world.log if one.offset in claims}
+    kinds = tombstone_causes(world, successors)
+    assert {kinds[one] for one in loss.sequences} == {CauseKind.DEPOSED_LEADER}

@@ -366,6 +366,23 @@ def test_tombstone_of_unknown_age_is_not_judged(changes: dict[str, object]) -> N
     assert rows(replace(history, tombstones=replace(history.tombstones, **changes))) == {}
 
 
+def test_tombstone_that_another_record_replaced_was_not_removed_by_a_cleaner() -> None:
+    history = YOUNG.without(0, 1, 2).history()
+    assert rows(history)["tombstone-too-early"] == [1]
+    truncated = replace(history, read=replace(history.read, end=1))
+    another = replace(
+        history,
+        log_offset=np.array([1]),
+        log_epoch=np.array([0]),
+        log_record=np.array([2]),
+        first=np.where(np.arange(len(history.first)) == 2, 0, history.first),
+    )
+    for changed in (truncated, another):
+        found = rows(changed)
+        assert 1 in found["lost"]
+        assert "tombstone-too-early" not in found
+
+
 def test_tombstone_that_may_go_by_then_is_forgotten() -> None:
     slack = replace(OLD, over=1 + RETENTION_S)
     assert rows(slack.without(0, 1).history()) == {}

@@ -217,6 +217,22 @@ def lose(
     )
 
 
+def change_leader(world: World, count: int) -> range:
+    """The leader is cut off and replaced. Nothing is lost, and the next leader acks so many records
+    before the former one must have heard of it. Return their sequence numbers."""
+    world.now += ERA_S
+    former, other = world.leader, world.leader % 3 + 1
+    world.strike("isolate", former, until=world.now + 30)
+    world.elect((other, other % 3 + 1))
+    sequences = range(world.sequence, world.sequence + count)
+    for number in range(count):
+        world.log.append(entry(world.end, 1, world.sequence, world.epoch))
+        world.ack(world.now + 5.5 + number / 1000, world.end)
+        world.end += 1
+    world.see(world.now + 90, other, (1, 2, 3))
+    return sequences
+
+
 def deduplicate(world: World, count: int, elected: int = 0) -> range:
     """So many records are acked at the offsets of others, which were given up, so many elections
     before; they are nowhere. Each leader appends a record."""
