@@ -166,7 +166,7 @@ def test_tombstone_is_a_deposed_leaders_if_another_record_may_have_been_in_its_p
 
 @ANY_MACHINE
 @given(st.integers(1, 5), st.integers(1, 5))
-def test_lost_tombstone_whose_successor_is_gone_too_is_a_deposed_leaders(
+def test_lost_tombstone_with_a_removed_successor_is_a_deposed_leaders(
     count: int, appended: int
 ) -> None:
     world = World(acks="all")
