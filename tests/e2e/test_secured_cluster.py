@@ -123,8 +123,12 @@ def test_secured_cluster_gets_its_verdict_and_no_secret_is_kept(
 @pytest.mark.libraries
 @pytest.mark.parametrize(
     "security",
-    [{"tls": "mutual", "sasl": "SCRAM-SHA-512", "acls": True}, {"sasl": "PLAIN"}],
-    ids=["mutual TLS, SCRAM and ACLs", "PLAIN"],
+    [
+        {"tls": "mutual", "sasl": "SCRAM-SHA-512", "acls": True},
+        {"sasl": "PLAIN"},
+        {"tls": "server", "sasl": "OAUTHBEARER"},
+    ],
+    ids=["mutual TLS, SCRAM and ACLs", "PLAIN", "TLS and OAUTHBEARER"],
 )
 def test_every_library_reaches_a_secured_cluster_and_no_secret_is_kept(
     ackproof, security: Mapping[str, object]

@@ -1,6 +1,8 @@
 """The security of a program's connection: translated from librdkafka's properties, and read again
 by the program of aiokafka as it was meant."""
 
+import asyncio
+import base64
 import ssl
 from pathlib import Path
 
@@ -8,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ackproof.workloads.configuration import CONNECTION
+from ackproof.workloads.configuration import CONNECTION, connected
 from ackproof.workloads.foreign.aiokafka_program import security_parameters
 from ackproof.workloads.foreign.program import RunningProgram, greeting
 from ackproof.workloads.foreign.protocol import Property, decode_command
@@ -103,6 +105,22 @@ def test_program_shows_its_certificate_and_verifies_the_servers(
 def test_program_without_an_authority_trusts_those_of_the_system(server: ssl.SSLContext) -> None:
     with pytest.raises(ssl.SSLCertVerificationError):
         shaken(server, client_of({"security.protocol": "ssl"}), "localhost")
+
+
+def test_program_logs_in_with_the_token_of_a_run() -> None:
+    claims = base64.urlsafe_b64encode(b'{"exp": 1800000000}').decode().rstrip("=")
+    token = f"head.{claims}.signature"
+    login = {"sasl.mechanism": "OAUTHBEARER", "sasl.oauthbearer.token": token}
+    connection = connected({"security.protocol": "SASL_PLAINTEXT", **login})
+    told = program_security("java", connection)
+    module = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
+    assert told["sasl.jaas.config"] == f'{module} required token="{token}";'
+    parameters = security_parameters(told)
+    assert asyncio.run(parameters.pop("sasl_oauth_token_provider").token()) == token
+    assert parameters == {
+        "security_protocol": "SASL_PLAINTEXT",
+        "sasl_mechanism": "OAUTHBEARER",
+    }
 
 
 def test_connection_in_the_clear_tells_nothing() -> None:

@@ -23,6 +23,7 @@ from functools import partial
 from typing import Any
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRebalanceListener, TopicPartition
+from aiokafka.abc import AbstractTokenProvider
 from aiokafka.coordinator.assignors.range import RangePartitionAssignor
 from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
@@ -134,8 +135,8 @@ _OF_MEMBERS: Mapping[str, _Parameter] = {
 """aiokafka's parameters for Kafka's properties of a member of a group."""
 _SECURING = ("security.protocol", "sasl.", "ssl.")
 """The beginnings of the names of properties that secure the connection."""
-_CREDENTIALS = re.compile(r'(username|password)="((?:[^"\\]|\\.)*)"')
-"""The user name and the password in a line of JAAS."""
+_LOGIN = re.compile(r'(username|password|token)="((?:[^"\\]|\\.)*)"')
+"""The user name and the password, or the token, in a line of JAAS."""
 _PEM_BLOCK = re.compile(r"(-----BEGIN [^-]+-----) (.*?) (-----END [^-]+-----)")
 _OF_NO_CONCERN = ("max.in.flight.requests.per.connection",)
 """The properties without effect: aiokafka never has more than one batch of a partition under way
@@ -170,6 +171,17 @@ def _parameters(
     return {**parameters, **secured}
 
 
+class LastingToken(AbstractTokenProvider):  # type: ignore[misc]  # aiokafka has no types
+    """A token that outlives the client."""
+
+    def __init__(self, token: str) -> None:
+        self._token = token
+
+    async def token(self) -> str:
+        """Return the token, for aiokafka."""
+        return self._token
+
+
 def security_parameters(properties: Mapping[str, str]) -> dict[str, Any]:
     """Return aiokafka's parameters for Kafka's properties of a secured connection.
 
@@ -179,10 +191,12 @@ def security_parameters(properties: Mapping[str, str]) -> dict[str, Any]:
     if (protocol := properties.get("security.protocol")) is not None:
         parameters["security_protocol"] = protocol
     if (mechanism := properties.get("sasl.mechanism")) is not None:
-        login = dict(_CREDENTIALS.findall(properties["sasl.jaas.config"]))
+        said = _LOGIN.findall(properties["sasl.jaas.config"])
+        login = {name: re.sub(r"\\(.)", r"\1", value) for name, value in said}
         parameters["sasl_mechanism"] = mechanism
-        for name in ("username", "password"):
-            parameters[f"sasl_plain_{name}"] = re.sub(r"\\(.)", r"\1", login[name])
+        if (token := login.pop("token", None)) is not None:
+            parameters["sasl_oauth_token_provider"] = LastingToken(token)
+        parameters |= {f"sasl_plain_{name}": value for name, value in login.items()}
     if protocol is not None and protocol.endswith("SSL"):
         parameters["ssl_context"] = _context(properties)
     return parameters

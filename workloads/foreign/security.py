@@ -10,13 +10,19 @@ They reach a program by its standard input alone, so no argument, file or enviro
 import re
 from collections.abc import Collection, Mapping
 from pathlib import Path
+from typing import Any
 
+from ackproof.workloads.configuration import TOKEN_CALLBACK
+
+_TOKENS = "OAUTHBEARER"
 _LOGINS: Mapping[str, str] = {
     "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
     "SCRAM-SHA-256": "org.apache.kafka.common.security.scram.ScramLoginModule",
     "SCRAM-SHA-512": "org.apache.kafka.common.security.scram.ScramLoginModule",
+    _TOKENS: "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule",
 }
-"""Java's classes that log in, by mechanism."""
+"""Java's classes that log in, by mechanism. With OAUTHBEARER, the option ``token`` of the line is
+Ackproof's own."""
 
 _PEM: Mapping[str, tuple[str, ...]] = {
     "ssl.truststore.certificates": ("ssl.ca.pem", "ssl.ca.location"),
@@ -60,6 +66,8 @@ def untranslated(
         return ", ".join(unknown)
     if (mechanism := named.get(_MECHANISM)) is not None and mechanism not in _LOGINS:
         return f"{_MECHANISM} {mechanism}"
+    if mechanism == _TOKENS and TOKEN_CALLBACK not in given:
+        return f"{_MECHANISM} {mechanism} without the token of a run"
     if named.get("ssl.ca.location") == "probe":
         return "ssl.ca.location probe"
     if client in _WITHOUT_PASSPHRASES and _PASSPHRASE in names:
@@ -67,12 +75,12 @@ def untranslated(
     return None
 
 
-def program_security(client: str, given: Mapping[str, str]) -> dict[str, str]:
+def program_security(client: str, given: Mapping[str, Any]) -> dict[str, str]:
     """Return Kafka's connection properties for a program.
 
     Args:
         client: The client of the program.
-        given: librdkafka's, with secrets among them.
+        given: librdkafka's, with secrets among them, and with :data:`TOKEN_CALLBACK` for a token.
 
     Raises OSError for a file that cannot be read, ValueError for what has no translation.
     """
@@ -84,26 +92,30 @@ def program_security(client: str, given: Mapping[str, str]) -> dict[str, str]:
         return {}
     found = {"security.protocol": protocol}
     if protocol.startswith("SASL"):
-        found |= _login(named)
+        token = given[TOKEN_CALLBACK]("")[0] if TOKEN_CALLBACK in given else ""
+        found |= _login(named, token)
     if protocol.endswith("SSL"):
         found |= _tls(client, named)
     return found
 
 
 def _canonical(given: Mapping[str, object]) -> dict[str, str]:
-    return {_ALIASES.get(name, name): str(value) for name, value in given.items()}
+    said = {name: value for name, value in given.items() if name != TOKEN_CALLBACK}
+    return {_ALIASES.get(name, name): str(value) for name, value in said.items()}
 
 
-def _login(named: Mapping[str, str]) -> dict[str, str]:
+def _login(named: Mapping[str, str], token: str) -> dict[str, str]:
     mechanism = named.get(_MECHANISM, "GSSAPI")
     if mechanism not in _LOGINS:
         raise ValueError(f"no program logs in by {mechanism}, but by one of {', '.join(_LOGINS)}")
-    user, password = (
-        named.get(name, "").replace("\\", "\\\\").replace('"', '\\"')
-        for name in ("sasl.username", "sasl.password")
-    )
-    login = f'{_LOGINS[mechanism]} required username="{user}" password="{password}";'
-    return {_MECHANISM: mechanism, "sasl.jaas.config": login}
+    names = ("sasl.username", "sasl.password")
+    said = {"token": token} if token else {one[5:]: named.get(one, "") for one in names}
+    options = "".join(f' {name}="{_escaped(value)}"' for name, value in said.items())
+    return {_MECHANISM: mechanism, "sasl.jaas.config": f"{_LOGINS[mechanism]} required{options};"}
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"')
 
 
 def _tls(client: str, named: Mapping[str, str]) -> dict[str, str]:

@@ -9,18 +9,15 @@ from ackproof.config.documents import Problem
 from ackproof.harness.campaign.model.cells import expand
 from ackproof.harness.campaign.model.clusters import ClusterSpec, ClusterSweep, SecuritySpec
 from ackproof.harness.campaign.model.schedule import Entry, FaultEntry, Schedule, StoryEntry
-from ackproof.harness.campaign.model.workload import clients_named
 from ackproof.harness.campaign.plan.faults import parameters_of
 from ackproof.harness.campaign.plan.needs import faults_of
 from ackproof.harness.campaign.plan.stories import catalogue
 from ackproof.harness.campaign.problems.draft import Draft
 from ackproof.harness.campaign.problems.properties import mapping
-from ackproof.history.cell import LIBRDKAFKA
 from ackproof.infra.api.interface import Capability
 from ackproof.infra.systems import parse, product
 from ackproof.infra.systems.product import MetadataQuorum, is_external
 from ackproof.infra.systems.properties import RACK, TIER_CLASS, TIERED
-from ackproof.infra.systems.security import OAUTHBEARER
 from ackproof.nemesis import FAULTS
 from ackproof.nemesis.admin.orders import MOVE_LOG_DIR
 from ackproof.nemesis.certificates import CERTIFICATES
@@ -145,7 +142,7 @@ def security_problems(draft: Draft) -> Iterator[Problem]:
             yield Problem(field=_WHERE, reason=reason)
             return
         yield from _secured_properties(cluster)
-        yield from _secured_clients(draft, asked.mechanism)
+        yield from _secured_cells(draft)
     if product.is_external(cluster.system):
         return  # these faults are refused as all that it lacks
     for index, entry in enumerate(draft.faults or ()):
@@ -164,11 +161,7 @@ def _unoffered(fault: str, security: SecuritySpec | None) -> str | None:
     return None
 
 
-def _secured_clients(draft: Draft, mechanism: str | None) -> Iterator[Problem]:
-    for client, field in clients_named(draft.cells, draft.workload).items():
-        if client != LIBRDKAFKA and mechanism == OAUTHBEARER:
-            reason = f"{client} receives no tokens of a run; use {LIBRDKAFKA}"
-            yield Problem(field=field, reason=reason)
+def _secured_cells(draft: Draft) -> Iterator[Problem]:
     for name in draft.cells.producer if draft.cells else ():
         if connection_properties({name: ""}):
             yield Problem(field=f"cells.producer.{name}", reason=f"is set by {_WHERE}")

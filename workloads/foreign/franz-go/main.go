@@ -22,6 +22,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/sasl/oauth"
 	"github.com/twmb/franz-go/pkg/sasl/plain"
 	"github.com/twmb/franz-go/pkg/sasl/scram"
 )
@@ -210,7 +211,8 @@ func security(properties map[string]string) ([]kgo.Opt, error) {
 		options = append(options, kgo.DialTLSConfig(config))
 	}
 	if strings.HasPrefix(protocol, "SASL") {
-		user, password := credentials(properties["sasl.jaas.config"])
+		login := login(properties["sasl.jaas.config"])
+		user, password := login["username"], login["password"]
 		switch mechanism := properties["sasl.mechanism"]; mechanism {
 		case "PLAIN":
 			options = append(options, kgo.SASL(plain.Auth{User: user, Pass: password}.AsMechanism()))
@@ -220,6 +222,8 @@ func security(properties map[string]string) ([]kgo.Opt, error) {
 		case "SCRAM-SHA-512":
 			auth := scram.Auth{User: user, Pass: password}
 			options = append(options, kgo.SASL(auth.AsSha512Mechanism()))
+		case "OAUTHBEARER":
+			options = append(options, kgo.SASL(oauth.Auth{Token: login["token"]}.AsMechanism()))
 		default:
 			return nil, fmt.Errorf("no sasl.mechanism %q", mechanism)
 		}
@@ -227,20 +231,16 @@ func security(properties map[string]string) ([]kgo.Opt, error) {
 	return options, nil
 }
 
-var said = regexp.MustCompile(`(username|password)="((?:[^"\\]|\\.)*)"`)
+var said = regexp.MustCompile(`(username|password|token)="((?:[^"\\]|\\.)*)"`)
 var escaped = regexp.MustCompile(`\\(.)`)
 
-// credentials are the user and the password in a line of JAAS.
-func credentials(jaas string) (user, password string) {
+// login is the user and the password, or the token, in a line of JAAS.
+func login(jaas string) map[string]string {
+	options := map[string]string{}
 	for _, found := range said.FindAllStringSubmatch(jaas, -1) {
-		value := escaped.ReplaceAllString(found[2], "$1")
-		if found[1] == "username" {
-			user = value
-		} else {
-			password = value
-		}
+		options[found[1]] = escaped.ReplaceAllString(found[2], "$1")
 	}
-	return user, password
+	return options
 }
 
 func tlsConfig(properties map[string]string) (*tls.Config, error) {

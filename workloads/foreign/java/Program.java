@@ -4,11 +4,12 @@ import java.util.Set;
 import org.apache.kafka.clients.consumer.ConsumerConfig;
 import org.apache.kafka.clients.producer.ProducerConfig;
 import org.apache.kafka.common.KafkaException;
+import org.apache.kafka.common.config.SaslConfigs;
 
 /**
  * The Java client as a program under test; docs/client-protocol.md has the lines. It is told to be a
- * producer, a member of a group, or a transformer, which is both. Properties go to the client as they are told: their names are its
- * own.
+ * producer, a member of a group, or a transformer, which is both. Properties go to the client as they
+ * are told: their names are its own. A token for OAUTHBEARER needs {@link TokenHandler} besides.
  */
 public final class Program {
     private Program() {}
@@ -37,8 +38,8 @@ public final class Program {
                 case "property" -> properties.put(words[1], words[2]);
                 case "consumer" -> ofConsumer.put(words[1], words[2]);
                 case "open" -> {
-                    requireKnown(properties, ProducerConfig.configNames());
-                    requireKnown(ofConsumer, ConsumerConfig.configNames());
+                    prepare(properties, ProducerConfig.configNames());
+                    prepare(ofConsumer, ConsumerConfig.configNames());
                     if (ofConsumer.isEmpty()) {
                         new ProducerProgram(lines, topic, properties).run();
                     } else {
@@ -47,7 +48,7 @@ public final class Program {
                     return;
                 }
                 case "subscribe" -> {
-                    requireKnown(properties, ConsumerConfig.configNames());
+                    prepare(properties, ConsumerConfig.configNames());
                     new MemberProgram(lines, topic, properties).run();
                     return;
                 }
@@ -56,11 +57,15 @@ public final class Program {
         }
     }
 
-    private static void requireKnown(Properties properties, Set<String> known) {
+    private static void prepare(Properties properties, Set<String> known) {
         for (String name : properties.stringPropertyNames()) {
             if (!known.contains(name)) {
                 throw new IllegalArgumentException("no such property: " + name);
             }
+        }
+        if ("OAUTHBEARER".equals(properties.getProperty(SaslConfigs.SASL_MECHANISM))) {
+            String handler = SaslConfigs.SASL_LOGIN_CALLBACK_HANDLER_CLASS;
+            properties.putIfAbsent(handler, TokenHandler.class.getName());
         }
     }
 }
