@@ -35,22 +35,26 @@ def due_to_stand(history: PartitionHistory) -> Array:
     return found
 
 
-def removed_early(history: PartitionHistory) -> Array:
-    """Return the numbers of the tombstones that compaction removed too early.
-
-    An absent tombstone is left out if an older record of its key is in the final log, because a
-    cleaner removes that first. It is also left out if another record is in its place, or the log
-    ends below it, because a cleaner leaves both as they are. The tombstone was then lost in another
-    way.
-    """
+def vacated(history: PartitionHistory) -> Array:
+    """Return the numbers of the absent tombstones that must be in the final log and that left a gap
+    in it, as a cleaner does: no record is at the offset of their ack, and the log ends above it."""
     due = due_to_stand(history)
     gone = due[history.first[due] == NONE]
     offsets = history.acked_offset[gone]
     end = FOREVER if history.read.end is None else history.read.end
     vacant = ~np.isin(offsets, history.log_offset) & (offsets < end)
-    if vacant.any():
-        vacant &= history.is_first_of_key(gone, offsets)
     found: Array = gone[vacant]
+    return found
+
+
+def removed_early(history: PartitionHistory) -> Array:
+    """Return the numbers of the tombstones that compaction removed too early: the :func:`vacated`
+    ones, unless an older record of their key is in the final log. A cleaner removes that first, so
+    the tombstone was lost in another way, or the log is that of a replica that missed it."""
+    gone = vacated(history)
+    if not len(gone):
+        return gone
+    found: Array = gone[history.is_first_of_key(gone, history.acked_offset[gone])]
     return found
 
 

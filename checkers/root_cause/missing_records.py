@@ -10,7 +10,7 @@ import pyarrow as pa
 from ackproof.checkers.arrays import NONE, Array
 from ackproof.checkers.checks.claims import ACK
 from ackproof.checkers.checks.read_anomalies import ReadAnomalies
-from ackproof.checkers.checks.tombstones import removed_early
+from ackproof.checkers.checks.tombstones import removed_early, vacated
 from ackproof.checkers.context.faults import FOREVER
 from ackproof.checkers.context.status import statuses
 from ackproof.checkers.context.validity import ValidityWindow
@@ -149,17 +149,18 @@ def removed_tombstones(
 
     A truncation may also have removed one that another record followed at its offset, if that
     record is gone, too. Where that is possible, a tombstone is only one of these if the leaders do
-    not explain its loss.
+    not explain its loss. Elsewhere only a cleaner can have made the gap, perhaps that of another
+    replica than the one whose log still has the deleted value.
 
     Args:
         records: The number of each of ``lost``, or NONE if the history does not know it.
         others: The narratives that the leaders give to these records.
     """
-    early = removed_early(history)
-    places = np.flatnonzero(np.isin(records, early))
+    places = np.flatnonzero(np.isin(records, vacated(history)))
     alone = _is_sole_claim(history, lost.offset[places]) & _is_each_placed(history, context)
     unexplained = [one.records for one in others if one.kind is CauseKind.UNEXPLAINED]
     left = np.isin(places, np.concatenate([places[:0], *unexplained]))
+    left &= np.isin(records[places], removed_early(history))
     own = places[alone | left]
     if len(own):
         offset, time = lost.offset[own], lost.time[own]

@@ -112,15 +112,18 @@ def test_unaware_elected_leader_does_not_hide_a_later_leader(
     holds(world)
 
 
-def tombstone_causes(world: World, gone: set[int], *, idempotent: bool = True) -> dict[int, str]:
+def tombstone_causes(
+    world: World, gone: set[int], *, idempotent: bool = True, alike: tuple[int, int] = (0, 0)
+) -> dict[int, str]:
     """Return the kind of the cause of each lost record by its sequence number. All records of the
-    world are tombstones of a key each that must stay, and these are gone from the log."""
+    world are tombstones of a key each that must stay, and these are gone from the log. Two records
+    have the same key."""
     context, known = world.context()
     made = replace(world.made(), log=[one for one in world.log if one.sequence not in gone])
     history = indexed(made, timeline=known)
     history = replace(
         history,
-        keys=np.arange(len(history.sequence)),
+        keys=np.where(history.sequence == alike[1], alike[0], history.sequence),
         deletes=np.ones(len(history.sequence), dtype=bool),
         tombstones=TombstoneEvidence(retention_ms=10**9, read_over=int(history.time.max()) + 1),
     )
@@ -177,3 +180,14 @@ def test_lost_tombstone_with_a_removed_successor_is_a_deposed_leaders(
     successors = {one.sequence for one in world.log if one.offset in claims}
     kinds = tombstone_causes(world, successors)
     assert {kinds[one] for one in loss.sequences} == {CauseKind.DEPOSED_LEADER}
+
+
+def test_gap_of_a_tombstone_is_a_cleaners_even_if_its_value_stands() -> None:
+    """A replica that missed the tombstone may still have the value."""
+    world = World(acks="all")
+    (changed,) = change_leader(world, 1)
+    for gone in (3, changed):
+        kinds = tombstone_causes(world, {gone}, alike=(2, gone))
+        assert kinds == {gone: CauseKind.TOMBSTONE_TOO_EARLY}
+    kinds = tombstone_causes(world, {3}, alike=(2, 3), idempotent=False)
+    assert kinds == {3: CauseKind.UNEXPLAINED}
