@@ -15,8 +15,9 @@ from ackproof.nemesis.network.cuts import BRIDGE, CUT, HALVES, ISOLATE, MAJORITI
 from ackproof.nemesis.network.links import FLAP, LOSSY, NARROW, RESET, SLOW
 from ackproof.nemesis.process.clients import CRASH_CLIENT, PAUSE_CLIENT
 from ackproof.nemesis.process.commands import OWN_COMMANDS
+from ackproof.nemesis.process.migration import MIGRATION
 from ackproof.nemesis.process.pods import ON_KUBERNETES
-from ackproof.nemesis.process.rolling import ROLLS
+from ackproof.nemesis.process.rolling import UPGRADES
 from ackproof.nemesis.process.servers import KILL, PAUSE, REPLACE, RESTART, TERMINATE
 from ackproof.nemesis.process.starvation import STARVE_CPU, STARVE_MEMORY
 from ackproof.nemesis.process.voters import REMOVE_VOTER
@@ -40,7 +41,8 @@ _FAMILIES: tuple[Fault, ...] = (
     ADD_BROKER,
     *CHURN,
     *LIVE_TOPICS,
-    *ROLLS,
+    *UPGRADES,
+    *MIGRATION,
     REMOVE_VOTER,
     OWN_COMMANDS,
 )

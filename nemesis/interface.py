@@ -257,7 +257,8 @@ class Cluster:
 
     def server(self, name: str) -> Server:
         """Return a server by name. Raise LookupError if there is none."""
-        servers = (*self.system.zookeepers, *self.system.brokers, *self.system.added.there)
+        there = (*self.system.zookeepers, *self.system.brokers, *self.system.added.there)
+        servers = (*there, *self.system.removed)
         for server in servers:
             if server.name == name:
                 return server

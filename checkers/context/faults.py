@@ -73,7 +73,7 @@ TAKE_NOTHING = frozenset(
         *(SILENT | CLOCKS | ORDERS) - {"elect-unclean"},
         *("kill", "terminate", "restart", "starve-cpu", "starve-memory", "reset", "remove-broker"),
         *(DRAIN, "node-failure"),
-        *("upgrade", "downgrade", "migrate", "remove-voter"),
+        *("upgrade", "downgrade", "migrate", "migrate-back", "remove-voter"),
         *("rotate-certificates", "bad-certificate"),
         *("crash-client", "pause-client", "expire-session", "conflicted-node"),
         *("disk-full", "slow-disk", "corrupt-index", "lose-checkpoint", "command"),

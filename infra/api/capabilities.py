@@ -308,6 +308,8 @@ class Stage(StrEnum):
     """It is in the mode of the migration to KRaft, ``zookeeper.metadata.migration.enable``."""
     KRAFT = "kraft"
     """It is a broker, or a controller, that knows KRaft alone."""
+    RETURNING = "returning"
+    """It was a broker of KRaft, and is in the mode of the migration again, with ZooKeeper."""
 
 
 class UpgradeRefused(Exception):
@@ -371,6 +373,27 @@ class MigrationState(StrEnum):
     """ZooKeeper is not used any more."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ZooKeeperTraces:
+    """The znodes that KRaft's controllers write during a migration.
+
+    Attributes:
+        controller: The id of the controller by ``/controller``; None while there is none.
+        migration: The content of ``/migration``; None if there is none.
+        epoch: The epoch in ``/controller_epoch``. The next broker that becomes controller has the
+            one after it.
+        newest_epoch: The newest epoch in ``/controller`` and in the states of partitions. The
+            controllers write KRaft's epoch there, which may be newer than ``epoch``. A broker that
+            is controller elects no leader of a partition with a newer epoch than its own
+            (KAFKA-20488).
+    """
+
+    controller: int | None
+    migration: str | None
+    epoch: int
+    newest_epoch: int
+
+
 @runtime_checkable
 class Migration(Upgrade, Protocol):
     """The change of a system from ZooKeeper to KRaft (KIP-866), and the stage of each of its
@@ -394,6 +417,30 @@ class Migration(Upgrade, Protocol):
 
     def in_kraft_mode(self) -> frozenset[int]:
         """Return the ids of the brokers that have last registered as brokers of KRaft."""
+
+    # The way back: the controllers are removed, and a broker is controller again.
+
+    def removal_obstacle(self) -> str | None:
+        """Return why the controllers cannot be removed now; None if they can."""
+
+    def behind(self) -> Sequence[str]:
+        """Return the partitions whose leader or ISR in ZooKeeper differs from the metadata log,
+        each with both; none before the controllers have taken over."""
+
+    def remove_controllers(self) -> None:
+        """Let ZooKeeper have the metadata from now on, and the controllers be among the system's
+        ``removed``. Call it before they are stopped."""
+
+    def traces(self) -> ZooKeeperTraces:
+        """Return what KRaft's controllers have left in ZooKeeper."""
+
+    def clear_traces(self, *, raises_epoch: bool) -> None:
+        """Delete ``/controller``, if a controller of KRaft wrote it, and ``/migration``.
+        Idempotent.
+
+        ``raises_epoch`` is whether ``/controller_epoch`` is first raised to the newest epoch in
+        ZooKeeper, if it is older.
+        """
 
 
 # --- voters -----------------------------------------------------------------------------------

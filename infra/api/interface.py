@@ -608,6 +608,11 @@ class System(Timings, Protocol):
         """Return the servers that keep the metadata: ZooKeeper's, or with KRaft the controllers."""
 
     @property
+    def removed(self) -> Sequence[Server]:
+        """Return the servers that were removed for good, which an open fault may still name. They
+        are not among the others."""
+
+    @property
     def ensemble(self) -> Ensemble: ...
 
     @property

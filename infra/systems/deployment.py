@@ -200,6 +200,10 @@ class DeployedSystem(ABC):
         return self._brokers
 
     @property
+    def removed(self) -> Sequence[Server]:
+        return ()
+
+    @property
     def added(self) -> BrokerAdditions[Server]:
         return self._added
 

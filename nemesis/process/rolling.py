@@ -1,5 +1,4 @@
-"""Faults that change servers one by one: a rolling upgrade to another release and its way back, and
-the migration from ZooKeeper to KRaft.
+"""Faults that change servers one by one: a rolling upgrade to another release and its way back.
 
 Each server is stopped gracefully, its programs are exchanged, and it is started. The next one
 follows when it is back. A roll is no outage: the cluster must keep what it acknowledged, and serve.
@@ -13,17 +12,11 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import ClassVar, Literal, get_args
+from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from ackproof.infra.api.capabilities import (
-    Migration,
-    MigrationState,
-    Stage,
-    Upgrade,
-    UpgradeRefused,
-)
+from ackproof.infra.api.capabilities import Stage, Upgrade, UpgradeRefused
 from ackproof.infra.api.interface import (
     Capability,
     ClusterView,
@@ -55,7 +48,7 @@ from ackproof.nemesis.proofs import Seen, observe, struck, targeted, unless
 # --- effects --------------------------------------------------------------------------------------
 
 RELEASE = "release"
-_POLL_S = 0.2
+POLL_S = 0.2
 _A_SERVER_MS = 15_000
 """The time that a server with little data takes from its stop to its return, on two cores."""
 _FINAL = Resource(RELEASE, ("metadata.version",))
@@ -67,13 +60,6 @@ def change_of(cluster: Cluster) -> Upgrade:
     """Return the change that the cluster's servers can make. Raise EffectNotBegun without one."""
     if (change := cluster.system.upgrade) is None:
         raise EffectNotBegun(f"{cluster.system.name} has one release only")
-    return change
-
-
-def migration_of(cluster: Cluster) -> Migration:
-    """Return the migration of the cluster to KRaft. Raise EffectNotBegun without one."""
-    if not isinstance(change := cluster.system.upgrade, Migration):
-        raise EffectNotBegun(f"{cluster.system.name} does not migrate to KRaft")
     return change
 
 
@@ -130,9 +116,9 @@ class Roll(OnServer, Passing):
         def lacks() -> str | None:
             if (state := server.process.state()) is not ProcessState.RUNNING:
                 return f"it is {state.value} by another fault"
-            return None if self.wait == "none" else _lacks(cluster, server)
+            return None if self.wait == "none" else lacks_sync(cluster, server)
 
-        if (why := self._first_none(lacks)) is not None:
+        if (why := first_none(lacks, self.within_ms)) is not None:
             raise EffectNotBegun(f"the roll ends before {self.server}, which still runs: {why}")
 
     def _stop(self, process: Process) -> None:
@@ -155,7 +141,7 @@ class Roll(OnServer, Passing):
                 return None
             return _lacks_itself(cluster, server, epoch)
 
-        why = self._first_none(lacks)
+        why = first_none(lacks, self.within_ms)
         version = change_of(cluster).versions[self.stage]
         if process.state() is ProcessState.EXITED:
             status = process.exit_code()
@@ -166,20 +152,21 @@ class Roll(OnServer, Passing):
                 f"{self.server} is not back within {within_s:g} s, started as {version}: {why}"
             )
 
-    def _first_none(self, lacks: Callable[[], str | None]) -> str | None:
-        """Return None as soon as nothing is lacking, or what was lacking when the time was up."""
-        end = time.monotonic() + self.within_ms / 1000
-        while True:
-            try:
-                why = lacks()
-            except ViewUnavailable as silence:
-                why = str(silence)
-            if why is None or time.monotonic() >= end:
-                return why
-            time.sleep(_POLL_S)
-
     def __str__(self) -> str:
         return f"change {self.server} to {_WORDS[self.stage]}"
+
+
+def first_none(lacks: Callable[[], str | None], within_ms: int) -> str | None:
+    """Return None as soon as nothing is lacking, or what was lacking when the time was up."""
+    end = time.monotonic() + within_ms / 1000
+    while True:
+        try:
+            why = lacks()
+        except ViewUnavailable as silence:
+            why = str(silence)
+        if why is None or time.monotonic() >= end:
+            return why
+        time.sleep(POLL_S)
 
 
 _REACHED = {
@@ -188,13 +175,15 @@ _REACHED = {
     Stage.FINAL: (Stage.FINAL,),
     Stage.MIGRATING: (Stage.MIGRATING, Stage.KRAFT),
     Stage.KRAFT: (Stage.KRAFT,),
+    Stage.RETURNING: (Stage.RETURNING, Stage.MIGRATING, Stage.BEFORE),
 }
 _WORDS = {
-    Stage.BEFORE: "the older release",
+    Stage.BEFORE: "the release or mode of its deployment",
     Stage.AFTER: "the newer release",
     Stage.FINAL: "the protocol of the newer release",
     Stage.MIGRATING: "migration mode",
     Stage.KRAFT: "KRaft",
+    Stage.RETURNING: "migration mode, with ZooKeeper again",
 }
 
 
@@ -211,7 +200,7 @@ def _brokers(cluster: Cluster) -> Sequence[str]:
     return [one.name for one in (*cluster.system.brokers, *cluster.system.added.there)]
 
 
-def _lacks(cluster: Cluster, server: Server) -> str | None:
+def lacks_sync(cluster: Cluster, server: Server) -> str | None:
     """Return what makes it unsafe to stop a server, or None. Raise ViewUnavailable."""
     keepers = cluster.members.zookeepers
     if server.name in keepers and (out := _not_serving(cluster, keepers)):
@@ -224,7 +213,7 @@ def _lacks(cluster: Cluster, server: Server) -> str | None:
         for one in _hosted(view, server)
         if not set(one.replicas) <= set(one.isr)
     ]
-    return f"the ISR of {_few(out)} is not full" if out else None
+    return f"the ISR of {few(out)} is not full" if out else None
 
 
 def _lacks_itself(cluster: Cluster, server: Server, epoch: int | None) -> str | None:
@@ -241,7 +230,7 @@ def _lacks_itself(cluster: Cluster, server: Server, epoch: int | None) -> str | 
     out = [
         f"{one.topic}-{one.partition}" for one in _hosted(view, server) if server.id not in one.isr
     ]
-    return f"it is not in the ISR of {_few(out)}" if out else None
+    return f"it is not in the ISR of {few(out)}" if out else None
 
 
 def _not_serving(cluster: Cluster, keepers: Sequence[str]) -> Sequence[str]:
@@ -253,7 +242,8 @@ def _hosted(view: ClusterView, server: Server) -> Sequence[PartitionView]:
     return [one for _, one in sorted(view.partitions.items()) if server.id in one.replicas]
 
 
-def _few(names: Sequence[str]) -> str:
+def few(names: Sequence[str]) -> str:
+    """Return the first of several names, and how many more there are."""
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
     return ", ".join(names[:_NAMED]) + more
 
@@ -295,61 +285,17 @@ class Finalize(Passing):
         return "finalize the upgrade"
 
 
-@dataclass(frozen=True, slots=True)
-class TakeOver(Passing):
-    """The wait until KRaft's controllers have taken over, once all brokers are in migration mode.
-
-    The controllers look for the brokers at intervals of up to a minute.
-    """
-
-    within_ms: int
-    ends: ClassVar[None] = None
-
-    @property
-    def resource(self) -> Resource:
-        return Resource(RELEASE, ("dual-write",))
-
-    def apply(self, cluster: Cluster) -> bool:
-        """Wait. Return False if a broker is not in migration mode, which the controllers wait for.
-
-        Raise TimeoutError if they do not take over in time.
-        """
-        if not migration_of(cluster).may_have_begun:
-            return False
-        end = time.monotonic() + self.within_ms / 1000
-        while not (found := taken_over(cluster))[0]:
-            if time.monotonic() >= end:
-                raise TimeoutError(
-                    f"KRaft's controllers have not taken over within {self.within_ms / 1000:g} s, "
-                    f"though all brokers are in migration mode: {found[1]}"
-                )
-            time.sleep(_POLL_S)
-        return True
-
-    def undo(self, cluster: Cluster) -> None: ...
-
-    def __str__(self) -> str:
-        return "wait until KRaft's controllers have taken over"
-
-
-def taken_over(cluster: Cluster) -> Seen:
-    """Return whether KRaft's controllers have taken over, and what the cluster says."""
-    migration, members = migration_of(cluster), cluster.members
-    try:
-        state, number = migration.state(), migration.controller_in_zookeeper()
-    except ViewUnavailable as silence:
-        return False, str(silence)
-    named = None if number is None else members.by_id.get(number, str(number))
-    taken = state is MigrationState.MIGRATION and named in members.quorum
-    return taken, f"{state}, and /controller names {named or 'no server'}"
-
-
 # --- faults ---------------------------------------------------------------------------------------
 
 
 class Rolled(Parameters):
-    """The parameters of a roll."""
+    """The parameters of a roll.
 
+    Attributes:
+        waits: The number of waits for the cluster, beside those for servers.
+    """
+
+    waits: ClassVar[int] = 0
     wait: Literal["isr", "none"] = Field(
         default="isr",
         description="`isr`: stop a server only while its partitions have a full ISR, and go on "
@@ -373,23 +319,6 @@ class Upgraded(Rolled):
         description="finalize the upgrade when all servers have the newer release: "
         "`metadata.version` with KRaft, and with ZooKeeper a second roll without the former "
         "`inter.broker.protocol.version`. There is no way back",
-    )
-
-
-MigrationStep = Literal["migration-mode", "kraft", "final"]
-MIGRATION_STEPS: Sequence[MigrationStep] = get_args(MigrationStep)
-"""The steps of a migration from ZooKeeper to KRaft, in their order."""
-
-
-class Migrated(Rolled):
-    """The parameters of a step of the migration to KRaft."""
-
-    to: MigrationStep = Field(
-        default="migration-mode",
-        description="`migration-mode`: restart brokers with "
-        "`zookeeper.metadata.migration.enable`; when all have it, the controllers take over, and "
-        "write to ZooKeeper, too. `kraft`: restart brokers without ZooKeeper. `final`: restart the "
-        "controllers without it. There is no way back",
     )
 
 
@@ -449,64 +378,20 @@ class ReleaseRoll(RollingChange):
         servers = tuple(dict.fromkeys((*keepers, *brokers)))
         if self.stage is Stage.BEFORE:
             servers = tuple(reversed(servers))
-        rolls = list(_rolls(servers, self.stage, parameters))
+        rolls = list(rolls_of(servers, self.stage, parameters))
         if isinstance(parameters, Upgraded) and parameters.finalize:
             if members.kraft:
                 return Plan(effects=(*rolls, Finalize(parameters.within_ms)))
-            rolls += _rolls(servers, Stage.FINAL, parameters)
+            rolls += rolls_of(servers, Stage.FINAL, parameters)
         return Plan(effects=tuple(rolls))
 
     def bitten(self, injection: Injection) -> Sequence[Look]:
         finalizes = any(map(_finalizes, injection.plan.effects))
         return [
             *([_final(injection)] if finalizes else []),
-            _changed(injection, "version in its log"),
+            changed(injection, "version in its log"),
             *self.healed(injection),
         ]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MigrationRoll(RollingChange):
-    """A step of the migration from ZooKeeper to KRaft (KIP-866), server by server.
-
-    It is proven by the mode that each server writes into its log when it starts, and by what the
-    cluster itself says: the state of the migration in the metadata log, the controller's znode in
-    ZooKeeper, and the registrations of brokers.
-    """
-
-    def plan(
-        self,
-        members: Members,
-        target: Target,
-        parameters: Parameters,
-        rng: random.Random,  # noqa: ARG002
-    ) -> Plan:
-        assert isinstance(parameters, Migrated)
-        final = parameters.to == "final"
-        fit, kind, right = (
-            (members.quorum, "controllers", "quorum")
-            if final
-            else (members.brokers, "brokers", "all")
-        )
-        if others := [name for name in target.servers if name not in fit]:
-            raise Unplannable(
-                f"{self.name} to {parameters.to} restarts {kind}, not {', '.join(others)}: aim at "
-                f"{kind}, such as `{right}`"
-            )
-        chosen = [name for name in fit if name in target.servers]
-        if parameters.to == "migration-mode":
-            rolls = _rolls(chosen, Stage.MIGRATING, parameters)
-            return Plan(effects=(*rolls, TakeOver(parameters.within_ms)))
-        return Plan(effects=tuple(_rolls(chosen, Stage.KRAFT, parameters)))
-
-    def bitten(self, injection: Injection) -> Sequence[Look]:
-        stages = {one.stage for one in proofs.intended(injection, Roll)}
-        brokers = targeted(injection, injection.cluster.members.brokers)
-        if Stage.MIGRATING in stages:
-            reached = _dual_write(injection)
-        else:
-            reached = _in_kraft_mode(injection, brokers) if brokers else _finalized(injection)
-        return [_changed(injection, "mode in its log"), reached, *self.healed(injection)]
 
 
 def roll_expected_ms(parameters: Rolled, servers: int) -> int:
@@ -517,11 +402,12 @@ def roll_expected_ms(parameters: Rolled, servers: int) -> int:
 def roll_limit_ms(parameters: Rolled, servers: int) -> int:
     """Return how long a roll of so many servers may take at most, in milliseconds."""
     rolls = 2 if isinstance(parameters, Upgraded) and parameters.finalize else 1
-    waits_ms = parameters.within_ms if isinstance(parameters, Migrated) else 0
+    waits_ms = parameters.waits * parameters.within_ms
     return rolls * servers * (parameters.pause_ms + 3 * parameters.within_ms) + waits_ms
 
 
-def _rolls(servers: Sequence[str], stage: Stage, parameters: Rolled) -> Sequence[Roll]:
+def rolls_of(servers: Sequence[str], stage: Stage, parameters: Rolled) -> Sequence[Roll]:
+    """Return the changes of servers to a stage, in their order."""
     wait, within_ms = parameters.wait, parameters.within_ms
     pauses = [0, *[parameters.pause_ms] * (len(servers) - 1)]
     return [
@@ -536,7 +422,7 @@ def _finalizes(effect: Effect) -> bool:
     )
 
 
-def _changed(injection: Injection, claim: str) -> Look:
+def changed(injection: Injection, claim: str) -> Look:
     """Return a look at the version, or mode, that each server has logged since its change."""
     change = change_of(injection.cluster)
     stages = {one.server: one.stage for one in proofs.intended(injection, Roll)}
@@ -568,71 +454,6 @@ def _final(injection: Injection) -> Look:
     return look
 
 
-_CLUSTER = ("cluster",)
-
-
-def _dual_write(injection: Injection) -> Look:
-    """Return a look at whether the controllers have taken over, and write to ZooKeeper, too.
-
-    It shows nothing while a broker is not in migration mode.
-    """
-    cluster = injection.cluster
-    brokers = (*cluster.members.brokers, *cluster.members.added)
-    why_not = _waits(migration_of(cluster), brokers, Stage.BEFORE)
-    return lambda: observe("dual-write", _CLUSTER, lambda _: taken_over(cluster), why_not)
-
-
-def _in_kraft_mode(injection: Injection, brokers: Sequence[str]) -> Look:
-    """Return a look at whether brokers have registered as brokers of KRaft."""
-    migration = migration_of(injection.cluster)
-
-    def seen(broker: str) -> Seen:
-        try:
-            registered = migration.in_kraft_mode()
-        except ViewUnavailable as silence:
-            return False, str(silence)
-        there = injection.cluster.server(broker).id in registered
-        return there, "KRaft" if there else "ZooKeeper"
-
-    return lambda: observe(
-        "registered as a broker of",
-        brokers,
-        seen,
-        lambda broker: proofs.of_process(injection, broker),
-    )
-
-
-def _finalized(injection: Injection) -> Look:
-    """Return a look at whether the controllers have left ZooKeeper.
-
-    It shows nothing while a controller is in migration mode.
-    """
-    migration = migration_of(injection.cluster)
-
-    def seen(_cluster: str) -> Seen:
-        try:
-            state = migration.state()
-        except ViewUnavailable as silence:
-            return False, str(silence)
-        return state is MigrationState.POST_MIGRATION, state
-
-    quorum = injection.cluster.members.quorum
-    return lambda: observe("migration", _CLUSTER, seen, _waits(migration, quorum, Stage.MIGRATING))
-
-
-def _waits(
-    migration: Migration, servers: Sequence[str], stage: Stage
-) -> Callable[[str], str | None]:
-    """Return a function that says which servers the migration waits for: those that still are in
-    this stage."""
-
-    def why_not(_cluster: str) -> str | None:
-        left = [name for name in servers if migration.stage(name) is stage]
-        return f"it waits for {_few(left)}" if left else None
-
-    return why_not
-
-
 UPGRADE = ReleaseRoll(
     name="upgrade",
     summary="change servers to the newer release; one by one, controllers first, and they keep it",
@@ -645,10 +466,4 @@ DOWNGRADE = ReleaseRoll(
     stage=Stage.BEFORE,
     parameters=Rolled,
 )
-MIGRATE = MigrationRoll(
-    name="migrate",
-    summary="migrate servers from ZooKeeper to KRaft; one by one, a step at a time, and they keep "
-    "it",
-    parameters=Migrated,
-)
-ROLLS: Sequence[ReleaseRoll | MigrationRoll] = (UPGRADE, DOWNGRADE, MIGRATE)
+UPGRADES: Sequence[ReleaseRoll] = (UPGRADE, DOWNGRADE)

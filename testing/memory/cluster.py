@@ -380,6 +380,7 @@ class MemorySystem:
     """A server that claims to lead ZooKeeper when none does."""
     upgrade: Upgrade | None = None
     voters: Voters | None = None
+    removed: Sequence[Server] = ()
     certificates: "MemoryCertificates" = field(init=False)
     remote_tier: MemoryTier = field(default_factory=MemoryTier)
     ensemble: MemoryEnsemble = field(init=False)

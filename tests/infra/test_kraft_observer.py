@@ -50,7 +50,7 @@ class Log:
 
 def told(*answers: tuple[float, bool]) -> list[tuple[ChangeKind, float]]:
     log, seen = Log(answers), list[ClusterChange]()
-    observer = log_observer(log, seen.append, log.clock)  # type: ignore[arg-type]
+    observer = log_observer(log, seen.append, log.clock)
     observer.start()
     assert log.over.wait(PATIENCE_S)
     observer.close()
@@ -125,7 +125,14 @@ def test_metadata_log_continues_the_observation_of_zookeeper_with_a_gap_and_no_a
     view = ClusterView(
         brokers={1: 111, 2: 222}, controller=1, controller_epoch=3, partitions={("orders", 0): one}
     )
-    observer = MigrationObserver(lambda: view, log, lambda: True, seen.append, log.clock)  # type: ignore[arg-type]
+    observer = MigrationObserver(
+        lambda: view,
+        log,
+        lambda: True,
+        lambda: False,
+        seen.append,
+        log.clock,  # type: ignore[arg-type]
+    )
     observer.start()
     assert log.over.wait(PATIENCE_S)
     observer.close()
@@ -154,7 +161,14 @@ def test_silent_controllers_are_a_gap_as_soon_as_they_may_decide() -> None:
                 log.over.set()
             return bool(now)
 
-        observer = MigrationObserver(lambda: view, log, asked, seen.append, log.clock)  # type: ignore[arg-type]
+        observer = MigrationObserver(
+            lambda: view,
+            log,
+            asked,
+            lambda: False,
+            seen.append,
+            log.clock,  # type: ignore[arg-type]
+        )
         observer.start()
         assert log.over.wait(PATIENCE_S)
         observer.close()
@@ -166,7 +180,7 @@ def test_exception_in_on_change_ends_the_observer() -> None:
         raise RuntimeError("full")
 
     log = Log([(0.1, True)])
-    observer = log_observer(log, refuse, log.clock)  # type: ignore[arg-type]
+    observer = log_observer(log, refuse, log.clock)
     observer.start()
     with pytest.raises(RuntimeError, match="full"):
         observer.close()

@@ -1,6 +1,6 @@
 """Two releases of Apache Kafka: their build, and what servers report of the change between them."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,7 +11,7 @@ from ackproof.infra.api.interface import Command
 from ackproof.infra.systems import as_name, parse, pinned
 from ackproof.infra.systems.kafka.kraft.image import Image
 from ackproof.infra.systems.kafka.kraft.metadata import schemas_of
-from ackproof.infra.systems.kafka.migration import KRaftMigration
+from ackproof.infra.systems.kafka.migration import KRaftMigration, MigrationZnodes
 from ackproof.infra.systems.kafka.product import KafkaUpgrade
 from ackproof.infra.systems.kafka.releases import Release, apache_version
 from ackproof.infra.systems.kafka.upgrades import ProtocolChange, protocol_of
@@ -173,17 +173,66 @@ def test_servers_leave_zookeeper_only_when_the_cluster_is_ready() -> None:
     assert migration.obstacle("broker-1", Stage.AFTER) is not None
 
 
-def _migration(servers: Mapping[str, Any], image: Image | MigrationState) -> KRaftMigration:
-    """Return a migration of servers, whose metadata log has this image, or this state."""
+def test_servers_go_back_to_zookeeper_only_in_their_order() -> None:
+    names = ("broker-1", "broker-2", "controller-1")
+    servers = {name: LoggingServer(name, written=b"") for name in names}
+    controller = [101]
+    image = Image(migration=MigrationState.PRE_MIGRATION)
+    migration = _migration(servers, image, controller.__getitem__)
+    migration.install("broker-1", Stage.MIGRATING)
+    assert migration.obstacle("broker-1", Stage.BEFORE) is None, "the controllers still wait"
+    migration.install("broker-2", Stage.MIGRATING)
+    image.migration = MigrationState.MIGRATION
+    why = migration.obstacle("broker-1", Stage.BEFORE)
+    assert why is not None
+    assert "the migration is in MIGRATION, and the controllers decide" in why
+    migration.install("broker-1", Stage.KRAFT)
+    assert migration.removal_obstacle() == "broker-1 has no ZooKeeper, and needs them"
+    assert migration.obstacle("broker-1", Stage.RETURNING) is None
+    migration.install("broker-1", Stage.RETURNING)
+    assert migration.removal_obstacle() is None
+    migration.remove_controllers()
+    why = migration.obstacle("broker-1", Stage.BEFORE)
+    assert why == "broker-1 cannot leave migration mode: /controller still names 101"
+    controller[0] = 2
+    assert migration.obstacle("broker-1", Stage.BEFORE) is None
+
+
+def test_final_migration_has_no_way_back() -> None:
+    servers = {name: LoggingServer(name, written=b"") for name in ("broker-1", "controller-1")}
+    migration = _migration(servers, MigrationState.POST_MIGRATION)
+    for name in servers:
+        migration.install(name, Stage.KRAFT)
+    reasons = [
+        migration.obstacle("broker-1", Stage.RETURNING),
+        migration.obstacle("broker-1", Stage.BEFORE),
+        migration.removal_obstacle(),
+    ]
+    assert all(why is not None and "Kafka does not go back from there" in why for why in reasons)
+
+
+def _migration(
+    servers: Mapping[str, Any],
+    image: Image | MigrationState,
+    controller: Callable[[int], int] = lambda _: 101,
+) -> KRaftMigration:
+    """Return a migration of servers, whose metadata log has this image, or this state, and whose
+    ``/controller`` names what ``controller`` returns for 0."""
     found = Image(migration=image) if isinstance(image, MigrationState) else image
     controllers = [name for name in servers if name.startswith("controller-")]
 
     def command(server: LoggingServer, _stage: Stage) -> Command:
         return Command(name=server.name, argv=())
 
+    class Znodes(MigrationZnodes):
+        def controller(self) -> int | None:
+            return controller(0)
+
     origin: Any = None
+    unused: Any = None
+    znodes = Znodes(unused, unused)
     return KRaftMigration(
-        controllers, lambda: servers, command, lambda use: use(found, origin), lambda: 101
+        controllers, lambda: servers, command, lambda use: use(found, origin), znodes
     )  # type: ignore[arg-type]
 
 

@@ -14,7 +14,8 @@ from ackproof.nemesis.interface import Aim, Fault, Link, Members, Parameters, Ta
 from ackproof.nemesis.network.effects import OnLink, ResetLink
 from ackproof.nemesis.process.clients import CLIENTS
 from ackproof.nemesis.process.commands import COMMAND
-from ackproof.nemesis.process.rolling import ROLLS
+from ackproof.nemesis.process.migration import MIGRATION
+from ackproof.nemesis.process.rolling import UPGRADES
 from ackproof.nemesis.process.voters import REMOVE_VOTER
 from ackproof.nemesis.proofs import expiry_ms
 from ackproof.nemesis.storage import STORAGE
@@ -299,7 +300,10 @@ AIMED_AT = {
 }
 
 
-ONLY = {**{one.name: "all" for one in (*ROLLS, *STORAGE)}, REMOVE_VOTER.name: "zookeeper-1"}
+ONLY = {
+    **{one.name: "all" for one in (*UPGRADES, *MIGRATION, *STORAGE)},
+    REMOVE_VOTER.name: "zookeeper-1",
+}
 """The target of each fault that cannot have all servers as its target."""
 
 

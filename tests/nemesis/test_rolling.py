@@ -2,16 +2,16 @@
 
 import random
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
 
-from ackproof.infra.api.capabilities import MigrationState, Stage
-from ackproof.infra.api.interface import ProcessState
+from ackproof.infra.api.capabilities import MigrationState, Stage, ZooKeeperTraces
+from ackproof.infra.api.interface import ProcessState, Server
 from ackproof.nemesis import FAULTS
 from ackproof.nemesis.effects import EffectNotBegun
-from ackproof.nemesis.interface import Members, Target, Unplannable
+from ackproof.nemesis.interface import Members, ServerObserver, Target, Unplannable
 from ackproof.nemesis.process.rolling import Finalize, Roll, Rolled, Upgraded, roll_limit_ms
 from ackproof.testing.faults import Nemesis
 from ackproof.testing.memory.cluster import Memory, memory_cluster
@@ -266,10 +266,19 @@ class MemoryMigration(MemoryUpgrade):
             Stage.BEFORE: "ZooKeeper",
             Stage.MIGRATING: "migration mode",
             Stage.KRAFT: "KRaft",
+            Stage.RETURNING: "migration mode",
         }
     )
     stuck: bool = False
     """Whether the controllers do not take over."""
+    lags: bool = False
+    """Whether ZooKeeper does not get what the controllers write."""
+    left: ZooKeeperTraces = field(
+        default_factory=lambda: ZooKeeperTraces(
+            controller=101, migration="{}", epoch=3, newest_epoch=5
+        )
+    )
+    """What is in ZooKeeper from the removal of the controllers on."""
 
     def _stages_of(self, names: tuple[str, ...]) -> set[Stage]:
         return {self.stage(name) for name in names}
@@ -290,6 +299,8 @@ class MemoryMigration(MemoryUpgrade):
         return MigrationState.POST_MIGRATION
 
     def controller_in_zookeeper(self) -> int | None:
+        if self.memory.system.removed:
+            return self.left.controller
         return 1 if self.state() is MigrationState.PRE_MIGRATION else 101
 
     def in_kraft_mode(self) -> frozenset[int]:
@@ -297,6 +308,42 @@ class MemoryMigration(MemoryUpgrade):
         return frozenset(
             number for number, name in members.by_id.items() if self.stage(name) is Stage.KRAFT
         )
+
+    def removal_obstacle(self) -> str | None:
+        brokers = self.memory.cluster.members.brokers
+        return "it needs them" if Stage.KRAFT in self._stages_of(brokers) else None
+
+    def behind(self) -> list[str]:
+        return ["orders-0 has leader 1 in ZooKeeper, leader 2 in the metadata log"] * self.lags
+
+    def remove_controllers(self) -> None:
+        system, quorum = self.memory.system, self.memory.cluster.members.quorum
+        system.removed = [one for one in system.zookeepers if one.name in quorum]
+        system.zookeepers = [one for one in system.zookeepers if one.name not in quorum]
+        system.ensemble.servers = system.zookeepers
+
+    def traces(self) -> ZooKeeperTraces:
+        return self.left
+
+    def clear_traces(self, *, raises_epoch: bool) -> None:
+        """Let broker 2 be the controller after the one that was removed."""
+        epoch = self.left.newest_epoch if raises_epoch else self.left.epoch
+        self.left = replace(self.left, controller=2, migration=None, epoch=epoch + 1)
+
+
+@dataclass
+class Attendant:
+    """An observer of servers that leave, with their states."""
+
+    seen: list[tuple[str, str]] = field(default_factory=list)
+
+    def joins(self, server: Server) -> None:
+        raise AssertionError(f"{server.name} joins")
+
+    def leaves(self, server: Server) -> None:
+        self.seen.append((server.name, server.process.state().value))
+
+    left = leaves
 
 
 class TestMigration:
@@ -346,6 +393,84 @@ class TestMigration:
         proof = migrating.nemesis.bitten(entry)
         assert not proof.proven
         assert proof.observations["missing"] == {"dual-write": ["cluster"]}
+
+    def test_each_step_of_the_way_back_is_proven_by_the_cluster_itself(
+        self, migrating: World
+    ) -> None:
+        for to in ("migration-mode", "kraft"):
+            migrating.nemesis.strike("migrate", "all", hold_ms=0, to=to)
+        attendant: ServerObserver = Attendant()
+        object.__setattr__(migrating.memory.cluster, "attendant", attendant)
+        epochs = "/controller_epoch 6, newest epoch of a partition 5"
+        steps = [
+            ("all", "migration-mode", "registered as a broker of", "ZooKeeper"),
+            (
+                "quorum",
+                "broker-controller",
+                "in ZooKeeper",
+                f"/controller names broker-2, and there is no /migration; {epochs}",
+            ),
+            ("all", "zookeeper", "controller", "/controller names broker-2"),
+        ]
+        for target, to, claim, seen in steps:
+            entry = migrating.nemesis.strike("migrate-back", target, hold_ms=0, to=to)
+            proof = migrating.nemesis.bitten(entry)
+            assert proof.proven, (to, proof.observations)
+            assert set(proof.observations[claim].values()) == {seen}  # type: ignore[attr-defined]
+            migrating.nemesis.executor.heal(entry)
+            assert migrating.nemesis.healed(entry).proven
+        assert attendant == Attendant([("controller-1", "running"), ("controller-1", "exited")])
+        assert migrating.upgrade.installed[-3:] == ["broker-3", "broker-2", "broker-1"]
+        assert migrating.upgrade.down == [1] * 12
+        assert migrating.memory.cluster.members.quorum == ("zookeeper-1",)
+        with pytest.raises(Unplannable, match="the controllers are gone already"):
+            migrating.nemesis.aim("migrate-back", "quorum", hold_ms=0, to="broker-controller")
+
+    @pytest.mark.parametrize(
+        ("trouble", "why"),
+        [
+            ("kraft", "cannot be removed: it needs them"),
+            ("lags", "ZooKeeper differs from the metadata log: orders-0 has leader 1"),
+            ("pause", "controller-1 is stopped by another fault"),
+            ("isr", "the ISR of orders-0 is not full"),
+        ],
+    )
+    def test_controllers_are_not_removed_at_the_wrong_time(
+        self, migrating: World, trouble: str, why: str
+    ) -> None:
+        assert isinstance(migrating.upgrade, MemoryMigration)
+        migrating.nemesis.strike("migrate", "all", hold_ms=0)
+        if trouble == "kraft":
+            migrating.nemesis.strike("migrate", "broker-1", hold_ms=0, to="kraft")
+        elif trouble == "pause":
+            migrating.nemesis.strike("pause", "controller-1")
+        elif trouble == "isr":
+            migrating.memory.system.admin.isrs["orders", 0] = (1, 2)
+        migrating.upgrade.lags = trouble == "lags"
+        how = {"to": "broker-controller", **SOON}
+        entry = migrating.nemesis.aim("migrate-back", "quorum", hold_ms=0, **how)
+        with pytest.raises(EffectNotBegun, match=why):
+            migrating.nemesis.executor.inject(entry)
+        assert migrating.memory.system.removed == ()
+        assert not migrating.nemesis.bitten(entry).proven
+        if trouble in ("lags", "isr"):
+            hasty = migrating.nemesis.strike(
+                "migrate-back", "quorum", hold_ms=0, wait="none", **how
+            )
+            assert migrating.nemesis.bitten(hasty).proven
+
+    @pytest.mark.parametrize(
+        ("target", "to", "why"),
+        [
+            ("quorum", "zookeeper", "restarts brokers, not controller-1"),
+            ("all", "broker-controller", "stops controllers, not broker-1"),
+        ],
+    )
+    def test_step_of_the_way_back_has_its_own_targets(
+        self, migrating: World, target: str, to: str, why: str
+    ) -> None:
+        with pytest.raises(Unplannable, match=why):
+            migrating.nemesis.aim("migrate-back", target, hold_ms=0, to=to)
 
     def test_pause_of_zookeeper_shows_beside_controllers_that_lead(self, migrating: World) -> None:
         entry = migrating.nemesis.strike("pause", "zookeeper")

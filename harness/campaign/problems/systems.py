@@ -21,15 +21,16 @@ from ackproof.infra.systems.properties import RACK, TIER_CLASS, TIERED
 from ackproof.nemesis import FAULTS
 from ackproof.nemesis.admin.orders import MOVE_LOG_DIR
 from ackproof.nemesis.certificates import CERTIFICATES
-from ackproof.nemesis.process.rolling import (
-    DOWNGRADE,
+from ackproof.nemesis.process.migration import (
     MIGRATE,
+    MIGRATE_BACK,
+    MIGRATION,
     MIGRATION_STEPS,
-    ROLLS,
-    UPGRADE,
+    RETURN_STEPS,
     Migrated,
-    Upgraded,
+    MigratedBack,
 )
+from ackproof.nemesis.process.rolling import DOWNGRADE, UPGRADE, UPGRADES, Upgraded
 from ackproof.nemesis.process.voters import REMOVE_VOTER
 from ackproof.nemesis.remote_tier import REMOTE_TIER
 from ackproof.nemesis.targets import expressions
@@ -320,7 +321,8 @@ def _reason(what: str, since: _Since, system: str) -> str:
 
 # --- upgrades and migrations ----------------------------------------------------------------------
 
-_NAMES = frozenset(one.name for one in ROLLS)
+_MIGRATING = frozenset(one.name for one in MIGRATION)
+_NAMES = _MIGRATING | {one.name for one in UPGRADES}
 _PROTOCOL = "inter.broker.protocol.version"
 _EXAMPLE = f"{_SYSTEM}: {{from: kafka:3.9.2, to: kafka:4.4.0}}"
 
@@ -341,7 +343,7 @@ def upgrade_problems(draft: Draft) -> Iterator[Problem]:
     ]
     quorum = draft.cluster.largest.quorum
     migrates = quorum is not None and quorum.migrates
-    own = [one for one in rolls if (one[2] == MIGRATE.name) == migrates]
+    own = [one for one in rolls if (one[2] in _MIGRATING) == migrates]
     if migrates:
         needs = "is for a cluster that does not migrate: upgrade before or after, in a campaign"
         yield from _of_migration(draft, own)
@@ -383,7 +385,7 @@ def _of_upgrade(draft: Draft, cluster: ClusterSweep, rolls: _Rolls) -> Iterator[
 
 
 def _of_migration(draft: Draft, rolls: _Rolls) -> Iterator[Problem]:
-    if not rolls:
+    if not any(name == MIGRATE.name for _, _, name in rolls):
         reason = (
             f"{MetadataQuorum.MIGRATION} is for a cluster that migrates, but no fault does it: add "
             f"{{fault: {MIGRATE.name}, target: all}}, or use {MetadataQuorum.ZOOKEEPER}"
@@ -396,23 +398,60 @@ def _of_migration(draft: Draft, rolls: _Rolls) -> Iterator[Problem]:
         yield Problem(field=repeated, reason=reason)
 
 
+_Step = tuple[str, str]
+"""A step of a migration: the name of the fault, and its parameter ``to``."""
+_STEPS: Sequence[_Step] = (
+    *((MIGRATE.name, to) for to in MIGRATION_STEPS),
+    *((MIGRATE_BACK.name, to) for to in RETURN_STEPS),
+)
+"""All steps in their order: those of the way forth, and those of the way back."""
+_ENTER, _LEAVE, _FINAL, _BACK, _REMOVE, _END = _STEPS
+_NEEDS: Mapping[_Step, _Step] = {
+    _LEAVE: _ENTER,
+    _FINAL: _LEAVE,
+    _BACK: _LEAVE,
+    _REMOVE: _ENTER,
+    _END: _ENTER,
+}
+"""The step that must come before a step."""
+_NEEDS_AFTER_KRAFT: Mapping[_Step, _Step] = {_REMOVE: _BACK, _END: _REMOVE}
+"""The steps of the way back that must come before others once brokers were brokers of KRaft."""
+
+
 def _of_steps(rolls: _Rolls) -> Iterator[Problem]:
-    """Yield the problems of a certain sequence of the steps of a migration."""
-    steps, before = list(MIGRATION_STEPS), -1
+    """Yield the problems of a certain sequence of the steps of a migration and its way back."""
+    done: list[_Step] = []
     for index, entry, name in rolls:
         parameters = (
             parameters_of(name, entry.parameters) if isinstance(entry, FaultEntry) else None
         )
-        if not isinstance(parameters, Migrated):
+        if not isinstance(parameters, Migrated | MigratedBack):
             continue
-        number = steps.index(parameters.to)
-        if before < 0 < number or number > before + 1:
-            reason = f"`to: {parameters.to}` needs `to: {steps[number - 1]}` before it"
+        step = (name, parameters.to)
+        if reason := _misplaced(step, done):
             yield Problem(field=_field(index, entry), reason=reason)
-        elif number < before:
-            reason = f"`to: {parameters.to}` comes before `to: {steps[before]}`, not after it"
-            yield Problem(field=_field(index, entry), reason=reason)
-        before = max(before, number)
+        done.append(step)
+
+
+def _misplaced(step: _Step, done: Sequence[_Step]) -> str | None:
+    """Return why a step cannot come after others, or None if it can."""
+    if step[0] == MIGRATE_BACK.name and _FINAL in done:
+        return (
+            f"{MIGRATE_BACK.name} comes after `to: final`, and Kafka does not go back from there: "
+            "leave `final` out, or go back before it"
+        )
+    needed = [_NEEDS.get(step), _NEEDS_AFTER_KRAFT.get(step) if _LEAVE in done else None]
+    if missing := [one for one in needed if one is not None and one not in done]:
+        return f"{_words(step)} needs {_words(missing[0])} before it"
+    latest = max(done, key=_STEPS.index, default=step)
+    if _STEPS.index(step) < _STEPS.index(latest):
+        return f"{_words(step)} comes before {_words(latest)}, not after it"
+    return None
+
+
+def _words(step: _Step) -> str:
+    name, to = step
+    return f"`to: {to}`" if name == MIGRATE.name else f"{name} with `to: {to}`"
 
 
 def _repeats(schedule: Schedule | None, rolls: _Rolls) -> str | None:

@@ -222,6 +222,10 @@ class ExternalSystem:
         return self._brokers
 
     @property
+    def removed(self) -> Sequence[Server]:
+        return ()
+
+    @property
     def added(self) -> BrokerAdditions[Server]:
         return NoBrokerAdditions("an external cluster is not deployed")
 

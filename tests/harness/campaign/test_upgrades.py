@@ -178,11 +178,23 @@ def migration(*steps: str | dict[str, Any], **cluster: Any) -> dict[str, Any]:
     return campaign(faults, cluster={**quorum, **cluster}, schedule=LISTED)
 
 
+def back(to: str) -> dict[str, Any]:
+    """Return a step of the way back."""
+    target = "quorum" if to == "broker-controller" else "all"
+    return {"fault": "migrate-back", "target": target, "parameters": {"to": to}}
+
+
 @pytest.mark.parametrize(
     "steps",
     [
         ["migration-mode"],
         ["migration-mode", KILL, "migration-mode", "kraft", "kraft", "final"],
+        ["migration-mode", back("zookeeper")],
+        ["migration-mode", back("broker-controller"), KILL, back("zookeeper"), back("zookeeper")],
+        [
+            *("migration-mode", "kraft"),
+            *map(back, ("migration-mode", "broker-controller", "zookeeper")),
+        ],
     ],
 )
 def test_steps_of_a_migration_are_accepted_in_their_order(tmp_path: Path, steps: list[Any]) -> None:
@@ -206,6 +218,37 @@ def test_steps_of_a_migration_are_accepted_in_their_order(tmp_path: Path, steps:
             "comes before `to: kraft`, not after it",
         ),
         (["migration-mode", UPGRADE], "faults[1].fault", "a cluster that does not migrate"),
+        ([back("zookeeper")], "cluster.metadata.quorum", "no fault does it"),
+        (
+            [back("zookeeper"), "migration-mode"],
+            "faults[0].fault",
+            "migrate-back with `to: zookeeper` needs `to: migration-mode` before it",
+        ),
+        (
+            ["migration-mode", back("migration-mode")],
+            "faults[1].fault",
+            "migrate-back with `to: migration-mode` needs `to: kraft` before it",
+        ),
+        (
+            ["migration-mode", "kraft", back("broker-controller")],
+            "faults[2].fault",
+            "needs migrate-back with `to: migration-mode` before it",
+        ),
+        (
+            ["migration-mode", "kraft", back("migration-mode"), back("zookeeper")],
+            "faults[3].fault",
+            "needs migrate-back with `to: broker-controller` before it",
+        ),
+        (
+            ["migration-mode", "kraft", "final", back("migration-mode")],
+            "faults[3].fault",
+            "Kafka does not go back from there: leave `final` out, or go back before it",
+        ),
+        (
+            ["migration-mode", "kraft", back("migration-mode"), "kraft"],
+            "faults[3].fault",
+            "`to: kraft` comes before migrate-back with `to: migration-mode`, not after it",
+        ),
         (
             [{"fault": "migrate", "target": "all + quorum"}],
             "faults[0].target",
