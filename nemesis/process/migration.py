@@ -229,7 +229,8 @@ class MigratedBack(Rolled):
         default="zookeeper",
         description="`migration-mode`: restart brokers of KRaft with ZooKeeper again. "
         "`broker-controller`: stop the controllers for good and delete `/controller` and "
-        "`/migration`, so that a broker becomes controller. `zookeeper`: restart brokers without "
+        "`/migration`, so that a broker becomes controller; with `wait: isr` only once ZooKeeper "
+        "has the leaders and ISRs of the metadata log. `zookeeper`: restart brokers without "
         "`zookeeper.metadata.migration.enable`",
     )
     raise_epoch: bool = Field(

@@ -289,13 +289,10 @@ class Finalize(Passing):
 
 
 class Rolled(Parameters):
-    """The parameters of a roll.
-
-    Attributes:
-        waits: The number of waits for the cluster, beside those for servers.
-    """
+    """The parameters of a roll."""
 
     waits: ClassVar[int] = 0
+    """The number of waits for the cluster, beside those for servers."""
     wait: Literal["isr", "none"] = Field(
         default="isr",
         description="`isr`: stop a server only while its partitions have a full ISR, and go on "

@@ -3,6 +3,8 @@ migrates to KRaft."""
 
 import os
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -11,7 +13,13 @@ from ackproof.infra.api.capabilities import Stage
 from ackproof.infra.api.metadata import CONTROLLER_IDS, ChangeKind, ClusterChange
 from ackproof.infra.backends.local.backend import LocalBackend
 from ackproof.nemesis.effects import EffectNotBegun
-from tests.support.faults.injection import Striker, nothing_is_lost, striker, with_records
+from tests.support.faults.injection import (
+    Known,
+    Striker,
+    nothing_is_lost,
+    striker,
+    with_records,
+)
 
 SYSTEM = os.environ["TESTED_SYSTEM"]
 QUORUM = os.environ["TESTED_METADATA_QUORUM"]
@@ -48,6 +56,59 @@ def it_is_upgraded_taken_back_and_finalized(scratch: Path) -> None:
 def it_migrates_to_kraft_under_observation(scratch: Path) -> None:
     """Check that the cluster proves each step, that records survive, and that the observation goes
     on in the metadata log, with the same leader epochs and without absent brokers."""
+    with _migrating(scratch) as (cluster, known):
+        _not_before_its_time(cluster, "all", "kraft")
+        _roll(cluster, "migrate", "broker-1", Stage.MIGRATING)
+        _roll(cluster, "migrate", "all", Stage.MIGRATING)
+        _roll(cluster, "migrate", "broker-1", Stage.KRAFT, to="kraft")
+        cluster.through("kill", "controller")
+        _not_before_its_time(cluster, "quorum", "final")
+        _roll(cluster, "migrate", "all", Stage.KRAFT, to="kraft")
+        # Not before: afterwards the controller of 3.9.1 may write no more to ZooKeeper, and
+        # brokers that still need it hear of no more leaders.
+        cluster.through("pause", "zookeeper")
+        nothing_is_lost(cluster, known)
+        _roll(cluster, "migrate", "quorum", Stage.KRAFT, to="final")
+        cluster.through("kill", "leader(orders, 0)")
+        nothing_is_lost(cluster, known)
+
+
+def it_goes_back_from_dual_write(scratch: Path) -> None:
+    """Check that the way back from brokers of KRaft proves each step while servers fail, that
+    records survive, and that the observation goes on in ZooKeeper."""
+    with _migrating(scratch) as (cluster, known):
+        _roll(cluster, "migrate", "all", Stage.MIGRATING)
+        _not_before_its_time(cluster, "all", "zookeeper", "migrate-back")
+        _roll(cluster, "migrate", "all", Stage.KRAFT, to="kraft")
+        _roll(cluster, "migrate-back", "broker-3", Stage.RETURNING, to="migration-mode")
+        _not_before_its_time(cluster, "quorum", "broker-controller", "migrate-back")
+        cluster.through("kill", "controller")
+        _roll(cluster, "migrate-back", "all", Stage.RETURNING, to="migration-mode")
+        _goes_back(cluster, known)
+
+
+def it_goes_back_from_migration_mode(scratch: Path) -> None:
+    """Check the same for brokers that never left ZooKeeper."""
+    with _migrating(scratch) as (cluster, known):
+        _roll(cluster, "migrate", "all", Stage.MIGRATING)
+        cluster.through("kill", "leader(orders, 0)")
+        _goes_back(cluster, known)
+
+
+def _goes_back(cluster: Striker, known: Known) -> None:
+    cluster.through("migrate-back", "quorum", 0, to="broker-controller")
+    nothing_is_lost(cluster, known)
+    _roll(cluster, "migrate-back", "broker-1", Stage.BEFORE)
+    cluster.through("kill", "leader(orders, 0)")
+    _roll(cluster, "migrate-back", "all", Stage.BEFORE)
+    cluster.through("kill", "controller")
+    nothing_is_lost(cluster, known)
+
+
+@contextmanager
+def _migrating(scratch: Path) -> Iterator[tuple[Striker, Known]]:
+    """A cluster that can migrate, with its known records. At the end its observation must be
+    continuous."""
     backend = LocalBackend(scratch / "nodes")
     seen: list[ClusterChange] = []
     try:
@@ -62,36 +123,25 @@ def it_migrates_to_kraft_under_observation(scratch: Path) -> None:
             known = with_records(cluster)
             observer = cluster.system.observer(seen.append, time.time_ns)
             observer.start()
-            _not_before_its_time(cluster, "all", "kraft")
-            _roll(cluster, "migrate", "broker-1", Stage.MIGRATING)
-            _roll(cluster, "migrate", "all", Stage.MIGRATING)
-            _roll(cluster, "migrate", "broker-1", Stage.KRAFT, to="kraft")
-            cluster.through("kill", "controller")
-            _not_before_its_time(cluster, "quorum", "final")
-            _roll(cluster, "migrate", "all", Stage.KRAFT, to="kraft")
-            # Not before: afterwards the controller of 3.9.1 may write no more to ZooKeeper, and
-            # brokers that still need it hear of no more leaders.
-            cluster.through("pause", "zookeeper")
-            nothing_is_lost(cluster, known)
-            _roll(cluster, "migrate", "quorum", Stage.KRAFT, to="final")
-            cluster.through("kill", "leader(orders, 0)")
-            nothing_is_lost(cluster, known)
+            yield cluster, known
             observer.close()
     finally:
         backend.close()
     _is_continuous(seen)
 
 
-def _not_before_its_time(cluster: Striker, target: str, to: str) -> None:
-    entry = cluster.aim("migrate", target, 0, to=to)
-    with pytest.raises(EffectNotBegun, match=r"cannot leave ZooKeeper|cannot be final"):
+def _not_before_its_time(cluster: Striker, target: str, to: str, fault: str = "migrate") -> None:
+    entry = cluster.aim(fault, target, 0, to=to)
+    refusals = r"cannot leave ZooKeeper|cannot be final|cannot leave migration mode|and needs them"
+    with pytest.raises(EffectNotBegun, match=refusals):
         cluster.executor.inject(entry)
-    cluster.mend(entry)
+    if to != "broker-controller":
+        cluster.mend(entry)
 
 
 def _is_continuous(seen: list[ClusterChange]) -> None:
-    """Check that the change from ZooKeeper to the metadata log is within a gap, and that no leader
-    epoch and no version of a partition goes back."""
+    """Check that each change between ZooKeeper and the metadata log is within a gap, and that no
+    leader epoch and no version of a partition goes back."""
     blind, taken_over = False, []
     known: dict[tuple[str | None, int | None], tuple[int, int]] = {}
     for one in sorted(seen, key=lambda change: change.time_ns):

@@ -10,9 +10,17 @@ from ackproof.infra.systems import prepare
 pytestmark = [pytest.mark.kafka, pytest.mark.integration]
 
 
+@pytest.mark.parametrize(
+    "case",
+    [
+        "it_migrates_to_kraft_under_observation",
+        "it_goes_back_from_dual_write",
+        "it_goes_back_from_migration_mode",
+    ],
+)
 @pytest.mark.parametrize("inside", ["ourselves"], indirect=True)
-def test_cluster_migrates_to_kraft_under_observation(inside) -> None:
-    _check(inside, "kafka:3.9.1", "zookeeper-to-kraft", "it_migrates_to_kraft_under_observation")
+def test_cluster_migrates_under_observation(inside, case: str) -> None:
+    _check(inside, "kafka:3.9.1", "zookeeper-to-kraft", case)
 
 
 @pytest.mark.parametrize(

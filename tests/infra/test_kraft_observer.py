@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -148,6 +149,50 @@ def test_metadata_log_continues_the_observation_of_zookeeper_with_a_gap_and_no_a
         pytest.approx(0.1),
         pytest.approx(0.3),
     ]
+
+
+def test_zookeeper_continues_the_observation_once_a_broker_is_controller_again() -> None:
+    """The znode was written less often than the metadata log: its versions are kept apart."""
+    log, seen = MigratingLog([(0.1, True)]), list[ClusterChange]()
+    one = PartitionView(
+        topic="orders", partition=0, leader=2, isr=(1, 2), replicas=(1, 2), leader_epoch=8,
+        controller_epoch=4, version=9,
+    )  # fmt: skip
+    shrunk = replace(one, isr=(2,), version=10)
+    answers: list[tuple[int | None, PartitionView]] = [(101, one), (None, one), (1, one)]
+    answers += [(1, shrunk)]
+    removed = iter((False,))
+
+    def view() -> ClusterView:
+        if not seen:  # before the controllers took over
+            controller, partition = 1, replace(one, leader=1, leader_epoch=7)
+        elif answers:
+            controller, partition = answers.pop(0)
+        else:
+            log.over.set()
+            controller, partition = 1, shrunk
+        return ClusterView(
+            brokers={1: 111, 2: 222}, controller=controller, controller_epoch=4,
+            partitions={("orders", 0): partition},
+        )  # fmt: skip
+
+    observer = MigrationObserver(
+        view, log, lambda: True, lambda: next(removed, True), seen.append, log.clock
+    )
+    observer.start()
+    assert log.over.wait(PATIENCE_S)
+    observer.close()
+    kinds = [change.kind for change in seen]
+    partition, controller = ChangeKind.PARTITION, ChangeKind.CONTROLLER
+    up = ChangeKind.BROKER_UP
+    by_log = [LOST, up, up, controller, partition, partition, BACK]
+    assert kinds == [*by_log, LOST, controller, partition, BACK, partition]
+    versions = [change.version for change in seen if change.kind is partition]
+    assert versions[:2] == [9, 10]
+    assert versions[2] is not None
+    assert versions[2] > versions[1] + 1, "nothing says that no change was between them"
+    assert versions[3] == versions[2] + 1
+    assert [change.broker for change in seen if change.kind is controller] == [101, 1]
 
 
 def test_silent_controllers_are_a_gap_as_soon_as_they_may_decide() -> None:
