@@ -357,7 +357,7 @@ def test_an_isolation_that_cuts_nothing() -> None:
 
 OVER_AT_ONCE = (
     *("restart", "crash-client", "expire-session", "elect-unclean", "advance-log-start"),
-    *("upgrade", "downgrade", "migrate", "rotate-certificates"),
+    *("upgrade", "downgrade", "migrate", "migrate-back", "rotate-certificates"),
 )
 LASTING = {name: fault for name, fault in FAULTS.items() if name not in {*OVER_AT_ONCE, *CLIENTS}}
 """All but those on clients, which have limits of their own."""
