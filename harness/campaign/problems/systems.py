@@ -414,34 +414,41 @@ _NEEDS: Mapping[_Step, _Step] = {
     _END: _ENTER,
 }
 """The step that must come before a step."""
-_NEEDS_AFTER_KRAFT: Mapping[_Step, _Step] = {_REMOVE: _BACK, _END: _REMOVE}
-"""The steps of the way back that must come before others once brokers were brokers of KRaft."""
+_ALL = "all"
+"""The target with which the controllers certainly take over."""
 
 
 def _of_steps(rolls: _Rolls) -> Iterator[Problem]:
     """Yield the problems of a certain sequence of the steps of a migration and its way back."""
     done: list[_Step] = []
+    taken_over = False
     for index, entry, name in rolls:
-        parameters = (
-            parameters_of(name, entry.parameters) if isinstance(entry, FaultEntry) else None
-        )
+        if not isinstance(entry, FaultEntry):
+            continue
+        parameters = parameters_of(name, entry.parameters)
         if not isinstance(parameters, Migrated | MigratedBack):
             continue
         step = (name, parameters.to)
-        if reason := _misplaced(step, done):
+        if reason := _misplaced(step, done, taken_over=taken_over):
             yield Problem(field=_field(index, entry), reason=reason)
         done.append(step)
+        taken_over |= step == _LEAVE or (step == _ENTER and entry.target == _ALL)
 
 
-def _misplaced(step: _Step, done: Sequence[_Step]) -> str | None:
-    """Return why a step cannot come after others, or None if it can."""
+def _misplaced(step: _Step, done: Sequence[_Step], *, taken_over: bool) -> str | None:
+    """Return why a step cannot come after others, or None if it can. ``taken_over`` is whether the
+    controllers certainly decide."""
     if step[0] == MIGRATE_BACK.name and _FINAL in done:
         return (
             f"{MIGRATE_BACK.name} comes after `to: final`, and Kafka does not go back from there: "
             "leave `final` out, or go back before it"
         )
-    needed = [_NEEDS.get(step), _NEEDS_AFTER_KRAFT.get(step) if _LEAVE in done else None]
-    if missing := [one for one in needed if one is not None and one not in done]:
+    needed = [_NEEDS[step]] if step in _NEEDS else []
+    if step == _REMOVE and _LEAVE in done:
+        needed.append(_BACK)
+    if step == _END and taken_over:
+        needed.append(_REMOVE)
+    if missing := [one for one in needed if one not in done]:
         return f"{_words(step)} needs {_words(missing[0])} before it"
     latest = max(done, key=_STEPS.index, default=step)
     if _STEPS.index(step) < _STEPS.index(latest):

@@ -254,8 +254,8 @@ class KRaftMigration(ServerChange):
         if not self.controllers_removed:
             if (state := self.state()) not in _TAKEN_OVER:
                 return None
-            why = self._finality() or f"the migration is in {state}, and the controllers decide"
-            return f"{broker} cannot leave migration mode: {why}"
+            decide = f"the migration is in {state}, and the controllers decide; remove them first"
+            return f"{broker} cannot leave migration mode: {self._finality() or decide}"
         controller = self._znodes.controller()
         if controller is not None and _is_of_kraft(controller):
             return f"{broker} cannot leave migration mode: {CONTROLLER} still names {controller}"

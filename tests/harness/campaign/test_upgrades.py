@@ -189,7 +189,7 @@ def back(to: str) -> dict[str, Any]:
     [
         ["migration-mode"],
         ["migration-mode", KILL, "migration-mode", "kraft", "kraft", "final"],
-        ["migration-mode", back("zookeeper")],
+        [{"fault": "migrate", "target": "broker-1"}, back("zookeeper")],
         ["migration-mode", back("broker-controller"), KILL, back("zookeeper"), back("zookeeper")],
         [
             *("migration-mode", "kraft"),
@@ -235,8 +235,8 @@ def test_steps_of_a_migration_are_accepted_in_their_order(tmp_path: Path, steps:
             "needs migrate-back with `to: migration-mode` before it",
         ),
         (
-            ["migration-mode", "kraft", back("migration-mode"), back("zookeeper")],
-            "faults[3].fault",
+            ["migration-mode", back("zookeeper")],
+            "faults[1].fault",
             "needs migrate-back with `to: broker-controller` before it",
         ),
         (
