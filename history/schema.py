@@ -146,9 +146,9 @@ between two rows shows.
 With KRaft the changes are those of its metadata log. ``broker`` of a ``controller`` is its
 ``node.id``, ``controller_epoch`` the epoch of the quorum, ``version`` the partition epoch, and
 ``elr`` the eligible leader replicas (KIP-966). A broker is up if it is not fenced.
-``zookeeper-lost`` means that no controller answers as the active one. After a migration to KRaft was
-taken back, ``version`` is the znode's plus a constant, by which it is no neighbor of a partition
-epoch.
+``zookeeper-lost`` means that no controller answers as the active one. After a migration to KRaft
+was taken back, ``version`` is the znode's plus a constant, by which it is no neighbor of a
+partition epoch.
 
 For an external cluster whose controllers are not named, the changes are those that clients receive
 several times a second. There are no rows of a ``controller``, and ``leader_epoch``,
