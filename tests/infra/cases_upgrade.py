@@ -96,7 +96,7 @@ def it_goes_back_from_migration_mode(scratch: Path) -> None:
 
 
 def _goes_back(cluster: Striker, known: Known) -> None:
-    cluster.through("migrate-back", "quorum", 0, to="broker-controller")
+    cluster.mend(cluster.strike("migrate-back", "quorum", 0, to="broker-controller"))
     nothing_is_lost(cluster, known)
     _roll(cluster, "migrate-back", "broker-1", Stage.BEFORE)
     # Others are still in migration mode. Restarted without controllers, they end after a minute.
