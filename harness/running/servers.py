@@ -14,7 +14,7 @@ from ackproof.harness.directory import LIVE_LOGS
 from ackproof.harness.running import processes
 from ackproof.harness.running.context import Run
 from ackproof.harness.running.processes import ProcessWatch, exit_status, in_words, last_words
-from ackproof.history.storage import write_text
+from ackproof.history.storage import digest, write_text
 from ackproof.infra.api.interface import InfraError, Process, ProcessState, SchedulingTimes, Server
 from ackproof.infra.machine.own_commands import masked
 
@@ -177,7 +177,15 @@ class _WatchedServer:
             self._run.tell(f"servers: {self._server.name} ended by itself, {in_words(code)}{words}")
 
 
-# --- brokers that a fault adds --------------------------------------------------------------------
+def record_files(run: Run, directory: str) -> None:
+    """Record the digests of all files below a directory of the run, so that a check reads them."""
+    files = (path for path in sorted((run.directory / directory).rglob("*")) if path.is_file())
+    run.recorder.collected(
+        {path.relative_to(run.directory).as_posix(): digest(path) for path in files}
+    )
+
+
+# --- servers that a fault adds or removes ---------------------------------------------------------
 #
 # A broker that joins is watched from its first start on. Its log is fetched before its node is
 # removed. Its replicas are not fetched, because a broker that leaves in order has none left. From a
@@ -199,15 +207,16 @@ class _JoinWatch:
         watch_one(self.run, server)
 
     def leaves(self, server: Server) -> None:
-        """Take the last look before the broker is asked to end. A broker that has ended by then has
+        """Take the last look before the server is asked to end. A server that has ended by then has
         ended by itself."""
         processes.stop_watching(self.run.watches, [server.name])
         if _runs(server):
             self.run.leaving.add(server.name)
 
     def left(self, server: Server) -> None:
-        node = server.node
-        node.fetch(node.log_directory, self.run.directory / "logs" / node.name)
+        node, target = server.node, f"logs/{server.node.name}"
+        node.fetch(node.log_directory, self.run.directory / target)
+        record_files(self.run, target)
         if server.name in self.run.leaving:
             fault = self.run.ledger.upon(server.name)
             code = exit_status(server.process)

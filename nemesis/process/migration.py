@@ -112,12 +112,14 @@ class ControllersRemoval(Passing):
     cluster has no controller meanwhile.
 
     Attributes:
+        controllers: Their names. The ledger finds by them which fault ended them.
         wait: ``isr``: begin only while all ISRs are full and ZooKeeper has the leaders and ISRs of
             the metadata log, which are lost with the controllers. ``none``: begin at once.
         within_ms: How long each of the waits may take, in milliseconds.
         raises_epoch: See ``Migration.clear_traces``.
     """
 
+    controllers: tuple[str, ...]
     wait: Literal["isr", "none"]
     within_ms: int
     raises_epoch: bool
@@ -125,7 +127,7 @@ class ControllersRemoval(Passing):
 
     @property
     def resource(self) -> Resource:
-        return Resource(RELEASE, ("controllers",))
+        return Resource(RELEASE, self.controllers)
 
     def apply(self, cluster: Cluster) -> bool:
         """Remove the controllers. Return False if that is done already.
@@ -136,7 +138,7 @@ class ControllersRemoval(Passing):
         migration = migration_of(cluster)
         if cluster.system.removed:
             return False
-        controllers = [cluster.server(name) for name in cluster.members.quorum]
+        controllers = list(map(cluster.server, self.controllers))
         if (why := migration.removal_obstacle()) is not None:
             raise EffectNotBegun(f"the controllers cannot be removed: {why}")
         self._await_ready(cluster, migration, controllers)
@@ -294,9 +296,8 @@ class MigrationReturn(RollingChange):
                 raise Unplannable(
                     f"{self.name} to {parameters.to} is for all controllers: `quorum`"
                 )
-            removal = ControllersRemoval(
-                parameters.wait, parameters.within_ms, parameters.raise_epoch
-            )
+            wait, within_ms = parameters.wait, parameters.within_ms
+            removal = ControllersRemoval(tuple(chosen), wait, within_ms, parameters.raise_epoch)
             return Plan(effects=(removal,))
         stage = Stage.RETURNING if parameters.to == "migration-mode" else Stage.BEFORE
         return Plan(effects=tuple(rolls_of(list(reversed(chosen)), stage, parameters)))

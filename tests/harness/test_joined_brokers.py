@@ -51,6 +51,8 @@ def test_removed_broker_leaves_its_log_and_exit_status(joined: Run, memory: Memo
     assert (joined.directory / "logs" / "broker-4" / "broker-4.log").read_text() == "hello"
     assert not memory.system.added.there
     assert "broker-4" not in joined.watches
+    collected = reader.read(joined.history, "collected").column("file").to_pylist()
+    assert "logs/broker-4/broker-4.log" in collected, "a check would not read it"
     assert not joined.findings
     assert not joined.leaving
 

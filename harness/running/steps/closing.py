@@ -12,7 +12,7 @@ from ackproof.harness.running.context import Run
 from ackproof.harness.running.deadline import Deadline
 from ackproof.harness.running.log_starts import hold
 from ackproof.harness.running.processes import exit_status, last_words
-from ackproof.harness.running.servers import check_brokers_left, remove_live_logs
+from ackproof.harness.running.servers import check_brokers_left, record_files, remove_live_logs
 from ackproof.harness.running.steps.setup import CLIENTS, SILENCE, compare_clocks, ended_otherwise
 from ackproof.history import storage
 from ackproof.infra.api.interface import InfraError, Node, Server
@@ -197,14 +197,7 @@ def _fetch(run: Run, node: Node, source: PurePosixPath, target: str) -> None:
         node.fetch(source, run.directory / target)
     except (InfraError, OSError) as error:
         run.finding("collect", f"{source} of {node.name} could not be fetched completely: {error}")
-    _record(run, target)
-
-
-def _record(run: Run, target: str) -> None:
-    files = (path for path in sorted((run.directory / target).rglob("*")) if path.is_file())
-    run.recorder.collected(
-        {path.relative_to(run.directory).as_posix(): storage.digest(path) for path in files}
-    )
+    record_files(run, target)
 
 
 def _is_attached(broker: Server) -> bool:
@@ -233,4 +226,4 @@ def _copy_log_lines(run: Run, brokers: Sequence[Server]) -> None:
         target = run.directory / "logs" / name
         target.mkdir(parents=True, exist_ok=True)
         storage.write_text(target / f"{name}.log", "".join(lines))
-        _record(run, f"logs/{name}")
+        record_files(run, f"logs/{name}")
