@@ -11,7 +11,8 @@ from ackproof.infra.api.capabilities import MigrationState, Stage, ZooKeeperTrac
 from ackproof.infra.api.interface import ProcessState, Server
 from ackproof.nemesis import FAULTS
 from ackproof.nemesis.effects import EffectNotBegun
-from ackproof.nemesis.interface import Members, ServerObserver, Target, Unplannable
+from ackproof.nemesis.execution import Ledger
+from ackproof.nemesis.interface import Members, Target, Unplannable
 from ackproof.nemesis.process.rolling import Finalize, Roll, Rolled, Upgraded, roll_limit_ms
 from ackproof.testing.faults import Nemesis
 from ackproof.testing.memory.cluster import Memory, memory_cluster
@@ -333,15 +334,17 @@ class MemoryMigration(MemoryUpgrade):
 
 @dataclass
 class Attendant:
-    """An observer of servers that leave, with their states."""
+    """An observer of servers that leave, with their states and the faults that end them."""
 
-    seen: list[tuple[str, str]] = field(default_factory=list)
+    ledger: Ledger
+    seen: list[tuple[str, str, int | None]] = field(default_factory=list)
 
     def joins(self, server: Server) -> None:
         raise AssertionError(f"{server.name} joins")
 
     def leaves(self, server: Server) -> None:
-        self.seen.append((server.name, server.process.state().value))
+        state = server.process.state().value
+        self.seen.append((server.name, state, self.ledger.upon(server.name)))
 
     left = leaves
 
@@ -399,7 +402,7 @@ class TestMigration:
     ) -> None:
         for to in ("migration-mode", "kraft"):
             migrating.nemesis.strike("migrate", "all", hold_ms=0, to=to)
-        attendant: ServerObserver = Attendant()
+        attendant = Attendant(migrating.nemesis.ledger)
         object.__setattr__(migrating.memory.cluster, "attendant", attendant)
         epochs = "/controller_epoch 6, newest epoch of a partition 5"
         steps = [
@@ -419,7 +422,8 @@ class TestMigration:
             assert set(proof.observations[claim].values()) == {seen}  # type: ignore[attr-defined]
             migrating.nemesis.executor.heal(entry)
             assert migrating.nemesis.healed(entry).proven
-        assert attendant == Attendant([("controller-1", "running"), ("controller-1", "exited")])
+        assert [state for _, state, _ in attendant.seen] == ["running", "exited"]
+        assert attendant.seen[1][2] is not None, "the fault that ended it"
         assert migrating.upgrade.installed[-3:] == ["broker-3", "broker-2", "broker-1"]
         assert migrating.upgrade.down == [1] * 12
         assert migrating.memory.cluster.members.quorum == ("zookeeper-1",)
