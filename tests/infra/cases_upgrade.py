@@ -99,7 +99,6 @@ def _goes_back(cluster: Striker, known: Known) -> None:
     cluster.mend(cluster.strike("migrate-back", "quorum", 0, to="broker-controller"))
     nothing_is_lost(cluster, known)
     _roll(cluster, "migrate-back", "broker-1", Stage.BEFORE)
-    # Others are still in migration mode. Restarted without controllers, they end after a minute.
     cluster.through("kill", "broker-1")
     _roll(cluster, "migrate-back", "all", Stage.BEFORE)
     cluster.through("kill", "controller")
