@@ -59,7 +59,7 @@ from ackproof.infra.systems.kafka.releases import NEWEST_RECORDS, numbers_of
 from ackproof.infra.systems.product import KAFKA
 from ackproof.nemesis import FAULTS
 from ackproof.nemesis.interface import Aim, Fault
-from ackproof.nemesis.process.pods import DRAIN, ON_KUBERNETES, Drained
+from ackproof.nemesis.process.pods import DRAIN, ON_KUBERNETES, OPERATOR_ROLL, Drained
 from ackproof.workloads.topics import TopicsRefused, create_topics
 
 KEPT: Mapping[str, str] = {
@@ -467,6 +467,7 @@ def _pods(
         ends=ends or "deletion" in ways,
         evicts="eviction" in ways,
         cordons=bool(ways),
+        rolls=any(OPERATOR_ROLL.name in faults_of(entry) for entry in campaign.faults),
     ):
         yield Problem(field="cluster.external.kubernetes", reason=reason)
 

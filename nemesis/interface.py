@@ -311,6 +311,8 @@ class Aim(StrEnum):
     servers."""
     KUBERNETES_NODES = "brokers and their Kubernetes nodes"
     """Brokers in pods, with all other brokers on the same nodes of Kubernetes."""
+    PODS = "brokers in pods"
+    """Brokers in pods of Kubernetes, on whichever nodes."""
     PLACES = "places for topics"
     """Brokers that will hold a topic of the fault's own. None of them is affected."""
 
@@ -366,8 +368,8 @@ class Target:
         configs: The own settings of the topics that the fault is aimed at.
         directories: The log directories of the brokers of ``placed`` that answered, for faults on
             replicas; None if no broker was asked, as for a plan without a cluster.
-        pods: The pods of its brokers, for faults on nodes of Kubernetes; empty for a plan without a
-            cluster.
+        pods: The pods of its brokers, for faults on pods or nodes of Kubernetes; empty for a plan
+            without a cluster.
         fault_id: The number of the fault that it was resolved for; 0 if it was for none.
         facts: What was read to resolve it (leader, ISR, epochs, sessions), for the history.
     """

@@ -11,7 +11,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ackproof.checkers.context.faults import DISK_FULL, DRAIN, FOREVER, RESTARTS, SILENT, FaultFacts
+from ackproof.checkers.context.faults import (
+    BY_THEMSELVES,
+    DISK_FULL,
+    DRAIN,
+    FOREVER,
+    RESTARTS,
+    SILENT,
+    FaultFacts,
+)
 from ackproof.history import messages
 from ackproof.history.storage import AnyPath, matching
 
@@ -145,8 +153,13 @@ def _may_have_ended(fault: FaultFacts, process: _Process) -> bool:
 
 
 def _restart(fault: FaultFacts) -> int:
-    """Return the time before which a process started that the fault ended. Others were started
-    because of it, and end by themselves: at the heal, or of a drain as soon as all were evicted."""
+    """Return the time before which a process started that the fault ended.
+
+    Others were started because of it, and end by themselves: at the heal, or of a drain as soon as
+    all were evicted. The pods of an operator's roll come back one by one: its start counts.
+    """
+    if fault.name in BY_THEMSELVES - {DRAIN}:
+        return fault.start
     time = fault.injected if fault.name == DRAIN else fault.heal
     return FOREVER if time is None else time
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ackproof.history.manifest import PlannedFault
+from ackproof.history.schema import UNORDERED
 
 Partition = tuple[str, int]
 """The topic and the number of a partition."""
@@ -47,17 +48,20 @@ SILENT = frozenset(
 DISK_FULL = "disk-full"
 
 DRAIN = "drain"
-"""The fault whose brokers start again before it is healed, on other nodes."""
+OPERATOR_ROLL = "operator-roll"
+BY_THEMSELVES = frozenset({DRAIN, OPERATOR_ROLL, UNORDERED})
+"""Faults whose brokers start again before they are healed, because the owners of their pods make
+others."""
 
 RESTARTS = frozenset(
     {
         *("kill", "terminate", "restart", "replace", "power-failure"),
         *("disk-full", "disk-failure", "read-only"),
         *("bit-flip", "corrupt-index", "lose-checkpoint", "lose-epochs"),
-        *(DRAIN, "node-failure"),
+        *(BY_THEMSELVES | {"node-failure"}),
     }
 )
-"""Faults that end processes and start them again when they are healed, or of a drain at once."""
+"""Faults that end processes and start them again when they are healed, or before."""
 
 ORDERS = frozenset(
     {
@@ -72,7 +76,7 @@ TAKE_NOTHING = frozenset(
     {
         *(SILENT | CLOCKS | ORDERS) - {"elect-unclean"},
         *("kill", "terminate", "restart", "starve-cpu", "starve-memory", "reset", "remove-broker"),
-        *(DRAIN, "node-failure"),
+        *(BY_THEMSELVES | {"node-failure"}),
         *("upgrade", "downgrade", "migrate", "migrate-back", "remove-voter"),
         *("rotate-certificates", "bad-certificate"),
         *("crash-client", "pause-client", "expire-session", "conflicted-node"),
@@ -115,7 +119,7 @@ class FaultFacts:
         min_isr: The min.insync.replicas that it set for the topics of its partitions, or None.
         deleted_before: The offset below which it had records of its partitions deleted, or None.
         consumers_alone: Whether it only crashed consumers.
-        planned: Whether the manifest plans it.
+        planned: Whether the manifest plans it. What the harness saw done by others counts, too.
         title: The name that its campaign gives it, or an empty string.
         declared: The effects that its campaign declares, for a fault by commands.
         complaint: The error output if it could not be injected or its proof failed.
@@ -158,6 +162,11 @@ class FaultFacts:
         if self.destroys == "all" and self.name in TAKE_NOTHING:
             return f"{self.label}, with the storage of the pods that it ended,"
         return self.label
+
+    @property
+    def unordered(self) -> bool:
+        """Whether the campaign did not order it: something else replaced the pod of a broker."""
+        return self.name == UNORDERED
 
     @property
     def silent(self) -> bool:
@@ -266,7 +275,7 @@ def faults_of(
                 fault,
                 min_isr=_number(parameters, "min_insync_replicas"),
                 deleted_before=_number(parameters, "before_offset"),
-                planned=planned is None or (number, fault.name) in plans,
+                planned=planned is None or (number, fault.name) in plans or fault.unordered,
                 title=title_of(fault.name, parameters),
                 declared=_declared(fault.name, parameters),
             )

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from ackproof.checkers.context.fault_windows import settle_ns
 from ackproof.checkers.context.faults import (
-    DRAIN,
+    BY_THEMSELVES,
     FOREVER,
     SILENTLY,
     UNCLEANLY,
@@ -77,7 +77,7 @@ def _led_on(observed: Observed, fault: FaultFacts) -> Iterator[tuple[str, bool]]
     """Yield an excuse if a broker led that a fault had taken data from, after its restart and
     before it was observed out of the ISR. A broker that joins the ISR again has caught up."""
     why = f"{fault.taker} took data from the disk of a broker that led before it had caught up"
-    returns = fault.start if fault.name == DRAIN else fault.heal
+    returns = fault.start if fault.name in BY_THEMSELVES else fault.heal
     back = fault.start if returns is None else returns
     if fault.brokers is None:
         yield why, False

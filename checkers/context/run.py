@@ -39,7 +39,7 @@ from ackproof.checkers.context.observed import Absence, ClusterObservation, Span
 from ackproof.checkers.context.pace import ServerPace, pace_of
 from ackproof.checkers.context.retention import ObservedStarts, observed_starts
 from ackproof.checkers.context.row_times import NodeClocks
-from ackproof.checkers.context.steps import fault_gaps, not_settled, unrecorded
+from ackproof.checkers.context.steps import fault_findings, fault_gaps, unrecorded
 from ackproof.checkers.context.writers import (
     Writers,
     crashes_of,
@@ -212,7 +212,7 @@ def gather(history: AnyPath, planned: PlannedRun, *, baseline: bool = False) -> 
     findings = (
         *steps.failures(tables["phases"]),  # the cause comes first, then what follows from it
         *steps.infrastructure_failures(tables["phases"]),
-        *folded([*(gap.words for gap in found), *not_settled(tables["faults"])]),
+        *folded([*(gap.words for gap in found), *fault_findings(tables["faults"])]),
         *unreadable_lines(said, files.altered),
         *all_writers.findings(),
         *ends_not_met(reads),

@@ -1,6 +1,7 @@
 """The steps of a run and their meaning for the evidence, the proofs of its faults, and the load on
 the servers that keep the metadata."""
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +11,7 @@ from ackproof.checkers.context.gaps import Gap
 from ackproof.checkers.context.observed import Span
 from ackproof.checkers.verdict import Failover, ZooKeeperWork
 from ackproof.history.manifest import PlannedFailover, PlannedRun
-from ackproof.history.schema import INTERRUPTED
+from ackproof.history.schema import INTERRUPTED, RESTARTED_BY, UNORDERED
 
 Row = Mapping[str, Any]
 
@@ -148,12 +149,36 @@ def fault_gaps(planned: PlannedRun, faults: Sequence[FaultFacts]) -> Iterator[Ga
             yield Gap(words=f"{fault.label} on {fault.target}{words}{said}", cells=touched)
 
 
-def not_settled(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+def fault_findings(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Yield what a reader must know of faults, from rows of the table ``faults``."""
+    yield from _not_settled(rows)
+    yield from _unordered(rows)
+
+
+def _not_settled(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     """Yield the faults that were injected although the cluster had not settled in the time that the
-    campaign allows, from rows of the table ``faults``."""
+    campaign allows."""
     for row in rows:
         if row["event"] == "inject" and row["evidence"] is not None:
             yield f"{row['fault']}#{row['fault_id']}: injected before the cluster had settled"
+
+
+def _unordered(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Yield the restarts of brokers that the campaign did not order, with what had them restarted
+    as far as that is known."""
+    mine = [row for row in rows if row["fault"] == UNORDERED]
+    by = {row["fault_id"]: _restarter(row) for row in mine if row["event"] == "healed"}
+    for row in (one for one in mine if one["event"] == "inject"):
+        number, who = row["fault_id"], ", ".join(row["servers"] or (row["target"],))
+        said = by.get(number, "unknown, and it did not return")
+        yield f"{UNORDERED}#{number}: {who} was restarted, not by this campaign; by: {said}"
+
+
+def _restarter(row: Mapping[str, Any]) -> str:
+    try:
+        return ", ".join(map(str, json.loads(row["evidence"])[RESTARTED_BY].values()))
+    except (ValueError, TypeError, LookupError, AttributeError):
+        return "unreadable"
 
 
 def _unproven(fault: FaultFacts) -> Iterator[str]:

@@ -132,7 +132,7 @@ def verdict(
     no_loss = next(one for one in found if one.name == NO_LOSS)
     conclusion, reasons = _conclusion(broken, lacking, no_loss)
     if facts.baseline and conclusion is Verdict.PASS:
-        reasons = [*reasons, "a baseline: no fault was injected"]
+        reasons = [*reasons, "a baseline: no fault was ordered"]
     return conclusion, tuple(f"{facts.cell.name}: {reason}" for reason in reasons)
 
 

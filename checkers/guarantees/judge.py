@@ -247,11 +247,14 @@ def _shown_min(run: RunEvidence, result: CellResult) -> int:
 def _recovers(
     run: RunEvidence, cell: Cell, counts: Mapping[Partition, Mapping[str, int]]
 ) -> liveness.LivenessResult:
-    silent = tuple(coverage.silent_since_heal(cell, run.faults, counts))
+    looked = max((row["time"] for row in run.recovery), default=0)
+    # What others restart once the recovery was seen delays no recovery from a fault.
+    faults = [fault for fault in run.faults if not (fault.unordered and fault.start > looked)]
+    silent = tuple(coverage.silent_since_heal(cell, faults, counts))
     living = liveness.recovers(
         run.planned,
         cell,
-        run.faults,
+        faults,
         run.recovery,
         run.observation,
         silent=silent,

@@ -53,7 +53,7 @@ def thresholds_in_short(thresholds: Iterable[Threshold]) -> str:
 HELD = "Every guarantee held"
 NOT_ALL_PROMISED = "Not every acknowledged record was guaranteed to be kept"
 AS_EXPECTED = "The outcome was as expected"
-BASELINE = "A baseline: no fault was injected"
+BASELINE = "A baseline: no fault was ordered"
 
 _HEADLINES = {
     ExitStatus.BROKEN: "A guarantee was broken",

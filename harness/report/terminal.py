@@ -68,7 +68,7 @@ def print_result(
     came = outcome(result)
     for note in came.notes:
         _line(console, note)
-    what = " (a baseline: no fault was injected)" if result.baseline else ""
+    what = " (a baseline: no fault was ordered)" if result.baseline else ""
     if came.headline not in (HELD, BASELINE):
         what += f" ({came.headline})"
     if result.skipped:

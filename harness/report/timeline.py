@@ -24,7 +24,7 @@ from ackproof.checkers.index import columns
 from ackproof.history import reader
 from ackproof.history.manifest import PlannedFault
 from ackproof.history.names import SendType
-from ackproof.history.schema import LOST_WITH_POD
+from ackproof.history.schema import LOST_WITH_POD, RESTARTED_BY, UNORDERED
 from ackproof.history.storage import AnyPath, digest, matching
 from ackproof.history.transactional import SESSIONS_MAX, TransactionEvent
 
@@ -73,6 +73,14 @@ class FaultSpan:
         """Return the storage that was lost with the pods of brokers, in words, by broker, or None
         if none was."""
         return self.evidence.get(LOST_WITH_POD)
+
+    @property
+    def restarter(self) -> object:
+        """Return what had a broker restarted that the campaign did not, in words, by broker, or
+        None for a fault of the campaign."""
+        if self.fault != UNORDERED:
+            return None
+        return self.healing.get(RESTARTED_BY) or "it did not return, and it is unknown by what"
 
     def takes_from(self, topic: str) -> bool:
         """Return whether it destroyed data of the topic, or may have."""

@@ -12,6 +12,7 @@ from ackproof.harness.running import clients
 from ackproof.harness.running.clients import ClientProcess
 from ackproof.harness.running.deadline import TimeSource
 from ackproof.harness.running.log_starts import LogStarts
+from ackproof.harness.running.pod_restarts import PodRestarts
 from ackproof.harness.running.processes import ProcessWatch
 from ackproof.harness.running.progress import RunProgress
 from ackproof.harness.running.recorder import RunRecorder
@@ -49,6 +50,7 @@ class Run:
         racks: The rack of each broker that is in one.
         consumer_racks: The racks of consumers; see :class:`workloads.interface.Load`.
         log_starts: Observes the starts of the logs of topics that set a retention.
+        pod_restarts: Observes the pods of brokers, and records the restarts that no fault ordered.
         executor: Injects and heals faults. Faults are counted nowhere else.
         attendants: Receive the brokers that a fault adds or removes.
         commands: Runs the commands of the user's own, and journals the commands that undo them.
@@ -100,11 +102,15 @@ class Run:
     commands: OwnCommands = field(default_factory=OwnCommands)
     executor: Executor = field(init=False)
     log_starts: LogStarts = field(init=False)
+    pod_restarts: PodRestarts = field(init=False)
 
     def __post_init__(self) -> None:
         starts = LogStarts(self.cells, self._admin_client, self.recorder.log_start)
         object.__setattr__(self, "log_starts", starts)
         object.__setattr__(self, "executor", Executor(self.cluster, self.ledger))
+        numbers = [fault.fault_id for fault in self.plan]
+        restarts = PodRestarts(lambda: self.cluster, self.ledger, self.recorder, numbers, self.tell)
+        object.__setattr__(self, "pod_restarts", restarts)
 
     @property
     def history(self) -> Path:

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
+from typing import Protocol
 
 from ackproof.harness.campaign.plan.runs import HARNESS, HARNESS_TABLES
 from ackproof.harness.running.deadline import TimeSource
@@ -20,10 +21,20 @@ from ackproof.history.writer import Row, TableWriter
 from ackproof.infra.api.capabilities import ClockReading
 from ackproof.infra.api.interface import ZooKeeperCounters
 from ackproof.infra.api.metadata import ClusterChange
-from ackproof.nemesis.interface import Fault, Proof, Target
+from ackproof.nemesis.interface import Proof, Target
 from ackproof.workloads.failover import PartitionTimes
 
 log = logging.getLogger(__name__)
+
+
+class RecordedFault(Protocol):
+    """The kind of a fault in the history, with the data that it takes from disks."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def destroys(self) -> str | None: ...
 
 
 class RunRecorder:
@@ -43,7 +54,7 @@ class RunRecorder:
     def fault(
         self,
         fault_id: int,
-        fault: Fault,
+        fault: RecordedFault,
         event: str,
         *,
         target: Target | str,

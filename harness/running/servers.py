@@ -22,6 +22,9 @@ log = logging.getLogger(__name__)
 
 # --- servers from the first start to the last -----------------------------------------------------
 
+_PODS = "pods"
+"""The name of the watch over the pods of brokers."""
+
 
 def watch(run: Run) -> None:
     """Begin to watch every server whose process can be seen, unless it is watched already. A server
@@ -29,6 +32,13 @@ def watch(run: Run) -> None:
     for server in (*run.system.brokers, *run.system.zookeepers):
         if server.distant is None or server.distant.attached:
             watch_one(run, server)
+
+
+def watch_pods(run: Run) -> None:
+    """Begin to watch the pods of an external cluster's brokers, if they are in pods."""
+    if run.pod_restarts.pods:
+        run.pod_restarts.look()
+        run.watches[_PODS] = ProcessWatch(_PODS, run.pod_restarts.look).start()
 
 
 def watch_one(run: Run, server: Server) -> None:
@@ -168,6 +178,8 @@ class _WatchedServer:
             return
         if fault is None:  # one may have come since: it is in the ledger before its injection
             fault = self._run.ledger.holding(self._server.name)
+        if fault is None:  # its pod ends before it does
+            fault = self._run.pod_restarts.explaining(self._server.name)
         code = exit_status(process)
         self._ended = True
         self._run.recorder.server(self._server.name, "ended", exit_code=code, fault_id=fault)

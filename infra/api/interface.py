@@ -129,12 +129,20 @@ class PodPlace:
         node: The node that the pod is on; None while it waits for one.
         ready: Whether its containers are ready.
         ends: Whether it was told to end.
+        held: Whether Ackproof keeps its owner from making another one.
+        why: The reason that Kubernetes or an annotation gives for its end; None without one.
+        name: The name of the pod.
+        created: The time at which it was made, in seconds of the Unix epoch by the cluster's clock.
     """
 
     uid: str
     node: str | None
     ready: bool = True
     ends: bool = False
+    held: bool = False
+    why: str | None = None
+    name: str = ""
+    created: float = 0.0
 
 
 class PodRefusal(Exception):
@@ -154,6 +162,21 @@ class PodView(Protocol):
 
     def place(self) -> PodPlace | None:
         """Return where the pod is; None if there is none now."""
+
+    def places(self) -> Mapping[str, PodPlace]:
+        """Return where the pods of all brokers are, by server. A broker without a pod is left
+        out."""
+
+    def restarter(self, former: PodPlace) -> str:
+        """Return, in words, what had a former pod of this server restarted, by Strimzi's events."""
+
+    def order_roll(self, uid: str) -> bool:
+        """Order Strimzi's operator to replace the pod of that ``uid``, by an annotation. Return
+        False if another pod has taken its place. Raises PodRefusal if it is no pod of Strimzi's, or
+        has the annotation already."""
+
+    def withdraw_roll(self, uid: str) -> None:
+        """Undo :meth:`order_roll`, as far as the operator has not replaced the pod yet."""
 
     def cordon(self, node: str) -> bool:
         """Keep new pods off a node. Return False if this run has done so already. Raises PodRefusal

@@ -1,11 +1,13 @@
-"""Faults on the Kubernetes nodes of brokers: a node is drained, or its brokers vanish with it.
+"""Faults on the pods of brokers and their Kubernetes nodes: a node is drained, or its brokers
+vanish with it, or Strimzi's operator rolls brokers.
 
-They strike all brokers of the cluster on the nodes of the target, and no other pods there. The
-nodes themselves are not touched, but for a mark that they take no new pods.
+Those on nodes strike all brokers of the cluster on the nodes of the target, and no other pods
+there. The nodes themselves are not touched, but for a mark that they take no new pods.
 """
 
 import random
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, Literal
 
@@ -25,6 +27,7 @@ from ackproof.nemesis.effects import (
     EffectNotBegun,
     EndsNothing,
     OnServer,
+    Passing,
     ProcessKill,
     Terminate,
 )
@@ -159,6 +162,96 @@ class Disappearance(ProcessKill):
         return f"kill {self.server} unheard"
 
 
+@dataclass(frozen=True, slots=True)
+class RollOrder(OnServer):
+    """The order to Strimzi's operator to replace a broker's pod, which it does later. ``uid`` is
+    the identity of the pod."""
+
+    uid: str
+    kind: ClassVar[str] = PROCESS
+
+    def apply(self, cluster: Cluster) -> bool:
+        """Annotate the pod. Return False if it was replaced before. Raise EffectNotBegun if the
+        cluster refuses, or the pod has the annotation already."""
+        try:
+            return pod_of(cluster, self.server).order_roll(self.uid)
+        except PodRefusal as refusal:
+            raise EffectNotBegun(str(refusal)) from refusal
+
+    def undo(self, cluster: Cluster) -> None:
+        pod_of(cluster, self.server).withdraw_roll(self.uid)
+
+    def __str__(self) -> str:
+        return f"order the roll of {self.server}"
+
+
+@dataclass(frozen=True, slots=True)
+class RollByOperator(Passing):
+    """The wait until Strimzi's operator has replaced the pods that it was told to, one after
+    another. Who waits for the ISR is the operator.
+
+    Attributes:
+        uids: The identity of each server's pod when the roll was ordered.
+        within_ms: How long the operator may take for each pod, in milliseconds.
+    """
+
+    uids: tuple[tuple[str, str], ...]
+    within_ms: int
+    ends: ClassVar[None] = None
+
+    @property
+    def resource(self) -> Resource:
+        return Resource("roll", tuple(server for server, _ in self.uids))
+
+    def apply(self, cluster: Cluster) -> bool:
+        """Wait. Raise TimeoutError if the operator does not begin, or does not bring a pod back, in
+        time, and RuntimeError if it takes down a pod before the former one is ready again."""
+        left = dict(self.uids)
+        end = time.monotonic() + self.within_ms / 1000
+        while left:
+            places = {server: pod_of(cluster, server).place() for server in left}
+            back = [server for server, now in places.items() if _is_back(now, left[server])]
+            down = [name for name, now in places.items() if _is_down(now, left[name])]
+            if len(down) > 1:
+                raise RuntimeError(f"the operator took down {' and '.join(down)} at once")
+            if back:
+                end = time.monotonic() + self.within_ms / 1000
+            elif time.monotonic() >= end:
+                raise TimeoutError(self._lateness(down, left))
+            for server in back:
+                del left[server]
+            time.sleep(_POLL_S)
+        return True
+
+    def undo(self, cluster: Cluster) -> None: ...
+
+    def _lateness(self, down: Sequence[str], left: Iterable[str]) -> str:
+        within_s = self.within_ms / 1000
+        if down:
+            return f"the operator has not brought {down[0]} back within {within_s:g} s"
+        return (
+            f"the operator has not rolled {', '.join(left)} within {within_s:g} s: it may be "
+            "paused (strimzi.io/pause-reconciliation), or wait for the ISR"
+        )
+
+    def __str__(self) -> str:
+        return "wait for the operator"
+
+
+_POLL_S = 0.5
+
+
+def _is_back(now: PodPlace | None, former: str) -> bool:
+    return now is not None and now.uid != former and now.ready and not now.ends
+
+
+def _is_down(now: PodPlace | None, former: str) -> bool:
+    """Return whether the operator has taken a pod down. Ackproof holds down those of its faults."""
+    if now is None:
+        return True
+    return not now.held and (now.ends or (now.uid != former and not now.ready))
+
+
 # --- storage --------------------------------------------------------------------------------------
 
 
@@ -182,11 +275,23 @@ def with_lost_storage(plan: Plan, cluster: Cluster) -> Plan:
 
 def _of_ended_pods(plan: Plan) -> set[str]:
     return {
-        one.server for one in plan.effects if isinstance(one, ProcessKill | Terminate | Eviction)
+        one.server
+        for one in plan.effects
+        if isinstance(one, ProcessKill | Terminate | Eviction | RollOrder)
     }
 
 
 # --- observations ---------------------------------------------------------------------------------
+
+
+def _replaced(injection: Injection) -> Look:
+    """Return a look at whether other pods have taken the places of those that were to be rolled."""
+
+    def seen(server: str, now: PodPlace | None) -> Seen:
+        came = now is not None and now.uid != injection.target.pods[server].uid and not now.ends
+        return came, f"on {now.node}" if came and now is not None else "the former pod, or none"
+
+    return _of_pods(injection, "pod replaced", RollOrder, seen)
 
 
 def _of_pods(
@@ -263,7 +368,7 @@ def _cordoned(injection: Injection, *, wanted: bool) -> Look:
     return lambda: observe("cordoned" if wanted else "takes pods", planned, seen, why_not)
 
 
-def _another_registration(injection: Injection) -> Look:
+def _another_registration(injection: Injection, kind: type[Effect]) -> Look:
     """Return a look at whether the brokers hold no registration, or another than before."""
     before = sessions_before(injection)
 
@@ -272,7 +377,7 @@ def _another_registration(injection: Injection) -> Look:
         ended = holder is None or hex(holder) != before.get(broker)
         return ended, "none" if holder is None else "another" if ended else "the same"
 
-    done, planned = struck(injection, Eviction)
+    done, planned = struck(injection, kind)
     brokers = [name for name in planned if name in done]
     return of_brokers(injection, "registration ended", brokers, seen)
 
@@ -349,7 +454,7 @@ class Drain:
     def bitten(self, injection: Injection) -> Sequence[Look]:
         looks = [_evicted(injection), _cordoned(injection, wanted=True)]
         if injection.cluster.members.zookeepers:  # clients do not learn of registrations
-            looks.append(_another_registration(injection))
+            looks.append(_another_registration(injection, Eviction))
         return looks
 
     def healed(self, injection: Injection) -> Sequence[Look]:
@@ -361,6 +466,60 @@ class Drain:
 
     def hold_ms_min(self, timings: Timings) -> int:
         return expiry_ms(timings)
+
+
+class OperatorRolled(Parameters):
+    """The parameters of a roll by the operator."""
+
+    within_ms: int = Field(
+        default=300_000,
+        ge=1,
+        description="how long the operator may take until it begins, and for each pod. It looks "
+        "for the order every two minutes by default",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorRoll:
+    """A fault by which Strimzi's operator restarts brokers: it waits itself until the ISR allows
+    that, and takes one after another.
+
+    It is proven by the pods, which are others, and by the registrations, which have ended.
+    """
+
+    name: ClassVar[str] = "operator-roll"
+    summary: ClassVar[str] = (
+        "let Strimzi's operator replace the pods of brokers; it takes one after another, and waits "
+        "for the ISR itself"
+    )
+    aim: ClassVar[Aim] = Aim.PODS
+    parameters: ClassVar[type[Parameters]] = OperatorRolled
+    needs: ClassVar[frozenset[Capability]] = frozenset({Capability.MOVE_PODS})
+    destroys: ClassVar[None] = None
+
+    def plan(
+        self,
+        members: Members,  # noqa: ARG002
+        target: Target,
+        parameters: Parameters,
+        rng: random.Random,  # noqa: ARG002
+    ) -> Plan:
+        assert isinstance(parameters, OperatorRolled)
+        uids = tuple((server, _place(target, server).uid) for server in target.servers)
+        orders = (RollOrder(server, uid) for server, uid in uids)
+        return Plan(effects=(*orders, RollByOperator(uids, parameters.within_ms)))
+
+    def bitten(self, injection: Injection) -> Sequence[Look]:
+        looks = [_replaced(injection)]
+        if injection.cluster.members.zookeepers:  # clients do not learn of registrations
+            looks.append(_another_registration(injection, RollOrder))
+        return looks
+
+    def healed(self, injection: Injection) -> Sequence[Look]:
+        return [_ready(injection), *observations.looks_at_external_recovery(injection)]
+
+    def hold_ms_min(self, timings: Timings) -> int:  # noqa: ARG002
+        return 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -415,10 +574,16 @@ def _place(target: Target, server: str) -> PodPlace:
     return target.pods.get(server, PodPlace(uid="", node=f"the node of {server}"))
 
 
-DRAIN, NODE_FAILURE = Drain(), NodeFailure()
-ON_KUBERNETES = (DRAIN, NODE_FAILURE)
+DRAIN, OPERATOR_ROLL, NODE_FAILURE = Drain(), OperatorRoll(), NodeFailure()
+ON_KUBERNETES = (DRAIN, OPERATOR_ROLL, NODE_FAILURE)
 
 
 def drain_limit_ms(parameters: Drained, servers: int) -> int:
     """Return how long the evictions of a drain may be refused at most, in milliseconds."""
+    return servers * parameters.within_ms
+
+
+def operator_roll_limit_ms(parameters: OperatorRolled, servers: int) -> int:
+    """Return how long a roll of so many servers by the operator may take at most, in
+    milliseconds."""
     return servers * parameters.within_ms

@@ -223,6 +223,7 @@ _TAKES: Mapping[Aim, frozenset[str]] = {
     Aim.SERVERS: frozenset({"broker", "zookeeper"}),
     Aim.BROKERS: frozenset({"broker"}),
     Aim.KUBERNETES_NODES: frozenset({"broker"}),
+    Aim.PODS: frozenset({"broker"}),
     Aim.CLIENTS: frozenset({"client"}),
     Aim.PLACES: frozenset({"broker"}),
     Aim.PARTITIONS: frozenset({"partition", "topic"}),

@@ -84,7 +84,8 @@ def resolve(expression: Expression, cluster: Cluster, seed: int, aim: Aim = Aim.
         view=view,
         zookeeper_leader=None if leader is None else leader.name,
         seed=seed,
-        pods=_pods(cluster) if aim is Aim.KUBERNETES_NODES else {},
+        pods=_pods(cluster) if aim in (Aim.KUBERNETES_NODES, Aim.PODS) else {},
+        by_node=aim is Aim.KUBERNETES_NODES,
     )
     target = replace(
         _resolved(expression, moment, aim),
@@ -212,7 +213,8 @@ class _ClusterState:
         named: Names by ``broker.id``. They include brokers that a fault has added, which are never
             a target. With KRaft they include those of controllers by ``node.id``, too.
         asked: The partitions that the expression is about.
-        pods: The pods of brokers, where the nodes that they are on are affected, else empty.
+        pods: The pods of brokers, where these or their nodes are affected, else empty.
+        by_node: Whether all brokers on the same nodes are affected, too.
     """
 
     members: Members
@@ -222,6 +224,7 @@ class _ClusterState:
     zookeeper_leader: str | None = None
     asked: list[PartitionView] = field(default_factory=list)
     pods: Mapping[str, PodPlace] = field(default_factory=dict)
+    by_node: bool = False
 
     def with_neighbours(self, brokers: tuple[str, ...]) -> tuple[str, ...]:
         """Return brokers with all that are on the same nodes of Kubernetes, where these count.
@@ -230,6 +233,8 @@ class _ClusterState:
             return brokers
         if nowhere := [name for name in brokers if name not in self.pods]:
             raise TargetUnavailable(f"{', '.join(nowhere)} is on no node of Kubernetes now")
+        if not self.by_node:
+            return brokers
         nodes = {self.pods[name].node for name in brokers}
         there = [name for name in self.members.brokers if name in self.pods]
         return tuple(name for name in there if self.pods[name].node in nodes)

@@ -318,7 +318,7 @@ def test_a_campaign_without_faults_is_a_baseline_only_if_it_says_so(tmp_path: Pa
     declared = checked(write_campaign(tmp_path / "declared", one_ack, baseline=True))
     assert declared.verdict is PASS
     assert declared.baseline
-    assert "a baseline: no fault was injected" in told(declared)
+    assert "a baseline: no fault was ordered" in told(declared)
 
 
 def test_a_baseline_that_plans_faults_is_none(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Incomplete tables of the run as a whole: their results are unknown, never broken and never
 excused. Unplanned faults and writers have the same effect."""
 
+import json
 import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -15,7 +16,7 @@ from hypothesis import strategies as st
 from ackproof.checkers.context.faults import TAKE_NOTHING
 from ackproof.checkers.verdict import Verdict
 from ackproof.history.manifest import PlannedFault
-from ackproof.history.schema import TABLES
+from ackproof.history.schema import TABLES, UNORDERED
 from ackproof.history.writer import TableWriter
 from ackproof.nemesis import FAULTS
 from tests.support.builders.checked_runs import (
@@ -168,7 +169,8 @@ def test_loss_is_inconclusive_where_rows_of_the_cluster_are_missing(tmp_path: Pa
 
 
 def test_faults_that_take_nothing_are_those_of_the_catalogue() -> None:
-    assert {name for name, one in FAULTS.items() if one.destroys is None} == TAKE_NOTHING
+    taking_nothing = {name for name, one in FAULTS.items() if one.destroys is None}
+    assert taking_nothing | {UNORDERED} == TAKE_NOTHING
 
 
 # --- what the manifest does not plan ------------------------------------------------------------
@@ -378,6 +380,46 @@ def test_evicted_broker_that_ends_again_on_another_node_has_ended_by_itself(
     again = ended(12, "broker-1", 1, 1)
     run = of_servers(first, started(seconds), again, started(13), faults=drained)
     assert checked(write_campaign(tmp_path, run)).verdict is verdict
+
+
+@pytest.mark.parametrize("fault", ["unordered-restart", "operator-roll"])
+@pytest.mark.parametrize(
+    ("crashes", "verdict"), [((), PASS), ((ended(15, "broker-1", 1, 1), started(16)), FAIL)]
+)
+def test_pod_that_is_replaced_explains_the_end_of_its_broker_and_no_crash_of_the_next(
+    tmp_path: Path, fault: str, crashes: tuple[dict[str, Any], ...], verdict: Verdict
+) -> None:
+    rolled = [{**row, "fault": fault} for row in KILL]
+    rows = [started(1), ended(11, "broker-1", None, 1), started(12), *crashes]
+    result = checked(write_campaign(tmp_path, of_servers(*rows, faults=rolled)))
+    assert result.verdict is verdict
+
+
+def test_late_restart_that_the_campaign_did_not_order_costs_no_verdict(tmp_path: Path) -> None:
+    """Nothing is acknowledged after it, because the clients have ended."""
+    late = a_fault(200, 230, fault_id=2, fault="unordered-restart")
+    rows = [started(1), ended(201, "broker-1", None, 2), started(220)]
+    result = checked(write_campaign(tmp_path, of_servers(*rows, faults=[*KILL, *late])))
+    assert result.verdict is PASS
+
+
+def test_restart_that_the_campaign_did_not_order_is_a_finding(tmp_path: Path) -> None:
+    by = {"restarted by": {"broker-1": "strimzi.io/cluster-operator: ManualRollingUpdate"}}
+    restart = a_fault(30, 34, fault_id=2, fault="unordered-restart")
+    restart[-1]["evidence"] = json.dumps(by)
+    gone = fault_rows(("inject", 40, None), fault_id=3, fault="unordered-restart")
+    rows = [started(1), ended(31, "broker-1", None, 2), started(33)]
+    made = of_servers(*rows, faults=[*KILL, *restart])
+    result = checked(write_campaign(tmp_path / "back", made))
+    assert result.verdict is PASS
+    assert (
+        "unordered-restart#2: broker-1 was restarted, not by this campaign; by: "
+        "strimzi.io/cluster-operator: ManualRollingUpdate"
+    ) in "".join(result.findings)
+    made = of_servers(*rows, faults=[*KILL, *restart, *gone])
+    result = checked(write_campaign(tmp_path / "gone", made))
+    assert result.verdict is INCONCLUSIVE
+    assert "unordered-restart#3: broker-1 was restarted, not by" in "".join(result.findings)
 
 
 def test_crash_at_a_restart_is_named_first_with_the_last_error_of_the_log(tmp_path: Path) -> None:

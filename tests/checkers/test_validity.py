@@ -98,12 +98,13 @@ def test_a_loss_of_the_last_of_the_isr_is_not_promised(tmp_path: Path) -> None:
     assert "2 of 4 acked records are not promised" in result.cells[0].reasons[0]
 
 
-def test_loss_with_the_storage_of_pods_is_not_promised(tmp_path: Path) -> None:
-    kill = a_fault(10, 20, destroys="all")
+@pytest.mark.parametrize("fault", ["kill", "operator-roll", "unordered-restart"])
+def test_loss_with_the_storage_of_pods_is_not_promised(tmp_path: Path, fault: str) -> None:
+    kill = a_fault(10, 20, destroys="all", fault=fault)
     result = concluded(tmp_path, ALL, losing(kept(BEFORE, 8, AFTER, 100), 1), ALONE, kill)
     assert result.verdict is NOT_GUARANTEED
-    taken = "kill#1, with the storage of the pods that it ended, took data from the last members"
-    assert f"{taken} of the ISR [1]" in result.cells[0].reasons[0]
+    taken = f"{fault}#1, with the storage of the pods that it ended, took data from the last member"
+    assert f"{taken}s of the ISR [1]" in result.cells[0].reasons[0]
 
 
 @pytest.mark.parametrize(("struck", "verdict"), [("broker-1", NOT_GUARANTEED), ("broker-2", FAIL)])

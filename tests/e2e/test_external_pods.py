@@ -10,7 +10,13 @@ import pytest
 
 from ackproof.history.schema import LOST_WITH_POD
 from tests.e2e.conftest import PROJECT
-from tests.support.clusters.kafka_in_pods import BROKERS, RACKS, KafkaInPods, kafka_in_pods
+from tests.support.clusters.kafka_in_pods import (
+    BROKERS,
+    RACKS,
+    KafkaInPods,
+    Operator,
+    kafka_in_pods,
+)
 from tests.support.clusters.operator import check_found_loss, lose_by_an_unclean_election
 from tests.support.processes.deadlines import PATIENCE_S, TEST_S
 from tests.support.processes.process import until
@@ -206,10 +212,7 @@ def test_loss_of_the_storage_of_a_pod_is_foretold_and_counted(ackproof) -> None:
     assert f"({server}: {storage}). The loss of a record" in page
 
 
-# --- nodes ----------------------------------------------------------------------------------------
-
 STRIMZI = PROJECT / "deploy" / "strimzi"
-DRAIN = {"fault": "drain", "target": "broker-1", "hold": "12s"}
 
 
 def by_account(kafka: KafkaInPods, ackproof, name: str, *files: str) -> None:
@@ -217,6 +220,75 @@ def by_account(kafka: KafkaInPods, ackproof, name: str, *files: str) -> None:
     path = ackproof.directory / "kubeconfig"
     path.write_text(kafka.account(name, [STRIMZI / file for file in files]))
     ackproof.environ["KUBECONFIG"] = str(path)
+
+
+# --- rolls by the operator ------------------------------------------------------------------------
+
+BY_OPERATOR = {"fault": "operator-roll", "target": "all"}
+
+
+def test_ordered_roll_by_the_operator_replaces_all_pods(kafka: KafkaInPods, ackproof) -> None:
+    by_account(kafka, ackproof, "roll", "ackproof.yaml")
+    vary(ackproof, kafka.section(agent=True), BY_OPERATOR)
+    before = kafka.uids()
+    with Operator(kafka):
+        result = ackproof("run", "small.yaml", "--out", "results", "--yes")
+    assert result.returncode == 0, result.stdout + result.stderr
+    document = verdict_of(ackproof)
+    (fault,) = document["faults"]
+    assert (fault["proven"], len(fault["servers"])) == (True, BROKERS)
+    assert document["cells"][0]["verdict"] == "pass"
+    assert not set(before) & set(kafka.uids())
+    assert kafka.orders() == []
+
+
+def test_roll_that_the_operator_begins_by_itself_is_a_fault_by_name(
+    kafka: KafkaInPods, ackproof
+) -> None:
+    """The brokers have ended, though no fault ended them, and not by themselves."""
+    by_account(kafka, ackproof, "unordered", "ackproof.yaml")
+    over = ackproof.directory / "over"
+    lasting = {"inject": ["true"], "verify": ["test", "-e", str(over)], "heal": ["true"]}
+    command = {"fault": "command", "target": "broker-2", "hold": "1s", "parameters": lasting}
+    vary(ackproof, kafka.section(agent=True), command)
+    arguments = ("--out", "results", "--yes", "--allow-commands")
+    running = ackproof.start("run", "small.yaml", *arguments)
+    ackproof.wait_for_output("command#1 injected")
+    with Operator(kafka):
+        for broker in range(2):
+            kafka.annotate(broker)
+            ackproof.wait_for_output(f"broker-{broker} is back in another pod")
+        over.touch()
+        assert running.wait(PATIENCE_S) == 0, ackproof.output.read_text()
+    document = verdict_of(ackproof)
+    found = [(one["name"], one["servers"], one["proven"]) for one in document["faults"]]
+    restarts = [(f"unordered-restart#{n + 2}", [f"broker-{n}"], True) for n in range(2)]
+    assert found == [("command#1", ["broker-2"], True), *restarts]
+    (cell,) = document["cells"]
+    held = {one["name"]: one["held"] for one in cell["guarantees"]}
+    assert (cell["verdict"], held["servers-stay-up"]) == ("pass", True)
+    page = (ackproof.directory / "results" / "report.html").read_text()
+    assert "(broker-0: strimzi.io/cluster-operator: ManualRollingUpdate)" in page
+    by = "was restarted, not by this campaign; by: strimzi.io/cluster-operator: ManualRollingUpdate"
+    assert sum(by in one for one in document["findings"]) == 2, document["findings"]
+
+
+def test_order_to_the_operator_is_withdrawn_by_clean(kafka: KafkaInPods, ackproof) -> None:
+    vary(ackproof, kafka.section(), {**BY_OPERATOR, "parameters": {"within_ms": 600_000}})
+    running = ackproof.start("run", "small.yaml", "--out", "results", "--yes")
+    until("the roll is ordered", lambda: len(kafka.orders()) == BROKERS, PATIENCE_S)
+    os.kill(running.pid, signal.SIGKILL)
+    running.wait(PATIENCE_S)
+
+    cleaned = ackproof("clean")
+    assert cleaned.returncode == 0, cleaned.stdout + cleaned.stderr
+    assert kafka.orders() == []
+    assert kafka.topics() == set()
+
+
+# --- nodes ----------------------------------------------------------------------------------------
+
+DRAIN = {"fault": "drain", "target": "broker-1", "hold": "12s"}
 
 
 def on_node_of(kafka: KafkaInPods, broker: int) -> list[bool]:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ackproof.checkers.context.steps import not_settled
+from ackproof.checkers.context.steps import fault_findings
 from ackproof.harness.campaign.plan.faults import ScheduledFault, lanes
 from ackproof.harness.report import timeline
 from ackproof.harness.running import servers
@@ -157,7 +157,7 @@ def test_fault_that_strikes_before_the_cluster_has_settled_says_so(
     assert json.loads(struck["evidence"]) == {"not settled after 10 s": missing}
     label = f"pause#{run.plan[0].fault_id}"
     assert f"{label}: the cluster did not settle within 10 s: {missing}" in run.progress.said
-    assert list(not_settled(rows(run))) == [f"{label}: injected before the cluster had settled"]
+    assert list(fault_findings(rows(run))) == [f"{label}: injected before the cluster had settled"]
     (span,) = timeline.read(run.history).faults
     assert span.evidence["not settled after 10 s"] == missing
     assert run.ended_well == {}
@@ -170,7 +170,7 @@ def test_settled_cluster_and_a_campaign_that_does_not_wait_are_not_reported(
     memory.system.admin.isrs["acks-1-minisr-1", 0] = isr
     run = unsettled(run, settle)
     steps.faults(run, deadline(run))
-    assert not list(not_settled(rows(run)))
+    assert not list(fault_findings(rows(run)))
     assert not [said for said in run.progress.said if "settled" in said]
 
 

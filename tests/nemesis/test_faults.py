@@ -292,6 +292,7 @@ SHAPES = {
 AIMED_AT = {
     Aim.BROKERS: "broker-1",
     Aim.KUBERNETES_NODES: "broker-1",
+    Aim.PODS: "broker-1",
     Aim.CLIENTS: "clients",
     Aim.PARTITIONS: "partition(orders, 0)",
     Aim.TOPICS: "topic(orders)",
@@ -311,7 +312,7 @@ ONLY = {
 def test_plans_are_pure(memory: Memory, name: str) -> None:
     if name == REMOVE_VOTER.name:  # another voter must be left
         memory = memory_cluster(zookeepers=3)
-    if FAULTS[name].aim is Aim.KUBERNETES_NODES:
+    if FAULTS[name].aim in (Aim.KUBERNETES_NODES, Aim.PODS):
         put_into_pods(memory, 2, 2)
     fault, members = FAULTS[name], memory.cluster.members
     who = AIMED_AT.get(fault.aim, ONLY.get(name, "all + zookeeper"))
@@ -357,7 +358,7 @@ def test_an_isolation_that_cuts_nothing() -> None:
 
 OVER_AT_ONCE = (
     *("restart", "crash-client", "expire-session", "elect-unclean", "advance-log-start"),
-    *("upgrade", "downgrade", "migrate", "migrate-back", "rotate-certificates"),
+    *("upgrade", "downgrade", "migrate", "migrate-back", "rotate-certificates", "operator-roll"),
 )
 LASTING = {name: fault for name, fault in FAULTS.items() if name not in {*OVER_AT_ONCE, *CLIENTS}}
 """All but those on clients, which have limits of their own."""

@@ -109,6 +109,52 @@ def test_node_of_two_drains_is_cordoned_until_the_last_one_ends(tmp_path) -> Non
     assert not kubernetes.cordoned
 
 
+def test_operator_rolls_brokers_one_after_another(tmp_path) -> None:
+    memory = in_pods()
+    nemesis = Nemesis(memory, tmp_path / "ledger")
+    entry = nemesis.aim("operator-roll", "all")
+    assert not nemesis.bitten(entry).proven
+    nemesis.executor.inject(entry)
+    seen = nemesis.bitten(entry)
+    assert seen.proven
+    assert seen.observations["pod replaced"] == {
+        "broker-1": "on node-1",
+        "broker-2": "on node-1",
+        "broker-3": "on node-2",
+    }
+    nemesis.executor.heal(entry)
+    assert nemesis.healed(entry).proven
+
+
+def test_roll_of_one_broker_leaves_others_on_its_node(tmp_path) -> None:
+    memory = in_pods()
+    nemesis = Nemesis(memory, tmp_path / "ledger")
+    entry = nemesis.strike("operator-roll", "broker-2")
+    assert entry.target.servers == ("broker-2",)
+    assert [server.starts for server in memory.system.brokers] == [0, 1, 0]
+
+
+@pytest.mark.parametrize(
+    ("operator", "error", "words"),
+    [
+        ("paused", TimeoutError, "has not rolled broker-1, broker-3 within 0.001 s: it may be pau"),
+        ("hasty", RuntimeError, "took down broker-1 and broker-3 at once"),
+    ],
+)
+def test_operator_that_does_not_roll_in_order_fails_the_fault(
+    operator: str, error: type[Exception], words: str, tmp_path
+) -> None:
+    memory = in_pods()
+    kubernetes = memory.system.brokers[0].distant.pod.kubernetes
+    kubernetes.operator = operator
+    nemesis = Nemesis(memory, tmp_path / "ledger")
+    entry = nemesis.aim("operator-roll", "broker-1 + broker-3", within_ms=1)
+    with pytest.raises(error, match=words):
+        nemesis.executor.inject(entry)
+    nemesis.executor.heal(entry)
+    assert not any(pod.ordered for pod in kubernetes.pods), "no order stands"
+
+
 def test_broker_that_is_still_reached_does_not_vanish(tmp_path) -> None:
     """Its end would be heard."""
     memory = in_pods()
@@ -129,7 +175,9 @@ def test_failed_node_is_silent_before_its_brokers_end(tmp_path) -> None:
     assert not memory.system.brokers[0].distant.pod.silent
 
 
-@pytest.mark.parametrize("fault", ["kill", "terminate", "restart", "drain", "node-failure"])
+@pytest.mark.parametrize(
+    "fault", ["kill", "terminate", "restart", "drain", "operator-roll", "node-failure"]
+)
 def test_fault_destroys_the_storage_that_is_lost_with_pods(fault: str, tmp_path) -> None:
     memory = in_pods()
     plan = Nemesis(memory, tmp_path / "ledger").aim(fault, "broker-1+broker-2").plan

@@ -512,8 +512,8 @@ def test_a_baseline_is_named_so(directory: Path) -> None:
     held = replace(
         RESULT, verdict=Verdict.PASS, cells=(cell("all", 2, Verdict.PASS),), baseline=True
     )
-    assert "A baseline: no fault was injected: pass" in page_of(directory, held)
-    assert "verdict: pass (a baseline: no fault was injected)" in printed(directory, held)
+    assert "A baseline: no fault was ordered: pass" in page_of(directory, held)
+    assert "verdict: pass (a baseline: no fault was ordered)" in printed(directory, held)
     assert 'name="baseline" value="true"' in (directory / "junit.xml").read_text()
 
 

@@ -46,7 +46,7 @@ from ackproof.nemesis import FAULTS
 from ackproof.nemesis.admin.orders import ELECT_UNCLEAN
 from ackproof.nemesis.network.cuts import ISOLATE, MINORITY
 from ackproof.nemesis.process.commands import COMMAND
-from ackproof.nemesis.process.pods import NODE_FAILURE, ON_KUBERNETES
+from ackproof.nemesis.process.pods import NODE_FAILURE, ON_KUBERNETES, OPERATOR_ROLL
 from ackproof.nemesis.targets import expressions
 from ackproof.workloads.configuration import connection_properties
 from ackproof.workloads.foreign.security import untranslated
@@ -208,6 +208,8 @@ def asked_for(fault: str) -> str | None:
         return f"sasl.mechanism, if set, is one of {', '.join(MECHANISMS)}"
     if fault in _BY_METADATA:
         return f"{_WHERE}.controllers names the controllers"
+    if fault == OPERATOR_ROLL.name:
+        return f"{_WHERE}.kubernetes.strimzi names the brokers' cluster"
     if fault in _IN_PODS:
         return f"{_WHERE}.kubernetes finds the brokers' pods"
     if fault in _HANDS:
@@ -258,6 +260,8 @@ def _misplaced(fault: str, spec: ExternalSpec) -> str | None:
     if spec.kubernetes is None:
         elsewhere = f"is for brokers in pods: name these under {_WHERE}.kubernetes"
         return elsewhere if fault in _IN_PODS else None
+    if fault == OPERATOR_ROLL.name and spec.kubernetes.strimzi is None:
+        return f"is for clusters of Strimzi: name yours by {_WHERE}.kubernetes.strimzi"
     if (reason := _refused_in_pods(fault)) is None:
         return None
     return (

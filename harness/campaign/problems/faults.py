@@ -342,6 +342,7 @@ _MEANT: Mapping[str, Sequence[str]] = {
     **dict.fromkeys(("crash", "crash-broker", "sigkill"), ("kill",)),
     **dict.fromkeys(("stop", "shutdown", "sigterm"), ("terminate", "pause")),
     **dict.fromkeys(("node-drain", "evict", "cordon"), ("drain",)),
+    **dict.fromkeys(("roll", "rolling-update", "rolling-restart"), ("operator-roll", "restart")),
     **dict.fromkeys(("node-down", "node-crash", "host-failure"), ("node-failure", "kill")),
     **dict.fromkeys(("freeze", "hang", "suspend", "sigstop"), ("pause",)),
     **dict.fromkeys(("delay", "latency", "slow-network"), ("slow",)),

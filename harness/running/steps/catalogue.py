@@ -11,7 +11,12 @@ from ackproof.harness.running.deadline import Deadline
 from ackproof.harness.running.steps import closing, failover, nemesis, recovery, setup, story
 from ackproof.history.cell import LIBRDKAFKA
 from ackproof.nemesis.process.commands import CommandParameters
-from ackproof.nemesis.process.pods import Drained, drain_limit_ms
+from ackproof.nemesis.process.pods import (
+    Drained,
+    OperatorRolled,
+    drain_limit_ms,
+    operator_roll_limit_ms,
+)
 from ackproof.nemesis.process.rolling import Rolled, roll_limit_ms
 
 _START_CLIENTS_S = 30.0
@@ -76,7 +81,10 @@ def _rolls_and_drains_s(run: Run) -> float:
     own = [one.parameters for one in run.plan]
     rolls_ms = sum(roll_limit_ms(one, servers) for one in own if isinstance(one, Rolled))
     drains_ms = sum(drain_limit_ms(one, servers) for one in own if isinstance(one, Drained))
-    return (rolls_ms + drains_ms) / 1000
+    by_operator_ms = sum(
+        operator_roll_limit_ms(one, servers) for one in own if isinstance(one, OperatorRolled)
+    )
+    return (rolls_ms + by_operator_ms + drains_ms) / 1000
 
 
 def _commands_s(run: Run, each: int) -> float:

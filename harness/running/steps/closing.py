@@ -26,6 +26,8 @@ from ackproof.workloads.reading_back.processes import apart, crashed
 
 CLOSE_HISTORIES_S = 20.0
 _FETCH_HISTORIES_S = 20.0
+_RETURNS_WITHIN_S = 60.0
+"""The time for a broker whose pod is being replaced to return, before logs are collected."""
 
 
 def flush_limit_s(run: Run) -> float:
@@ -132,7 +134,8 @@ def _read(
 
 def collect(run: Run, deadline: Deadline) -> None:
     """Fetch every replica's raw log, if the brokers' nodes can be asked, and every process's
-    output."""
+    output. A broker whose pod something else is replacing has time to return first."""
+    deadline.until(lambda: run.pod_restarts.over, at_most=_RETURNS_WITHIN_S)
     processes.stop_watching(run.watches, list(run.watches))
     brokers = (*run.system.brokers, *run.system.added.there)
     for broker in brokers if run.ended_well.get("deploy") else ():

@@ -37,6 +37,7 @@ def deploy(run: Run, deadline: Deadline) -> None:
         words = last_words(error.server.node, error.server.name)
         raise DeploymentError(f"{cause}{words}", error.server) from error
     servers.watch(run)  # those that ran before, now that an agent is beside them
+    servers.watch_pods(run)
     deadline.check()
     record_zookeeper_counters(run, "deployed")
     run.observer.start()

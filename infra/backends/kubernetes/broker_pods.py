@@ -31,6 +31,14 @@ FINALIZER = "ackproof/held-down"
 """The finalizer of a pod that must not come back yet."""
 CORDONED_BY = "ackproof/cordoned-by"
 """The annotation of a node that a run has cordoned: the name of the run."""
+ROLLED_BY = "ackproof/rolled-by"
+"""The annotation of a pod whose roll a run has ordered: the name of the run."""
+_ROLLING = "strimzi.io/manual-rolling-update"
+"""The annotation by which Strimzi's operator is told to replace a pod."""
+_OF_STRIMZI = "strimzi.io/cluster"
+"""A label of all pods of Strimzi."""
+_RESTART = "StrimziInitiatedPodRestart"
+"""The action of the events by which Strimzi's operator says why it has restarted a pod."""
 OWNERS = frozenset({"StatefulSet", "StrimziPodSet"})
 """The kinds of owners that make a new pod of the same name only when the old one is gone."""
 ROOT = "/proc/1/root"
@@ -167,17 +175,114 @@ def unkept(pod: Any) -> str | None:
 def place(pod: BrokerPod) -> PodPlace | None:
     """Return where the pod of a broker is, one that was not told to end if there are several; None
     if there is none. Raises InfraError without an answer of the cluster."""
-    with _api(pod.pods) as core:
-        found = sorted(_all(core, pod), key=lambda one: one.metadata.deletion_timestamp is not None)
-    if not found:
-        return None
-    conditions = found[0].status.conditions or ()
+    return places(pod.pods).get(pod.broker)
+
+
+def places(pods: BrokerPods) -> Mapping[int, PodPlace]:
+    """Return where the pods of all brokers are, as :func:`place`, by ``broker.id``."""
+    with _api(pods) as core:
+        listed = _listed(core, pods)
+    listed = sorted(listed, key=lambda one: one.metadata.deletion_timestamp is None)
+    by_broker = {_broker(pods, one): _place_of(one) for one in listed}
+    return {broker: found for broker, found in by_broker.items() if broker is not None}
+
+
+def _place_of(pod: Any) -> PodPlace:
+    metadata, status = pod.metadata, pod.status
+    conditions = {one.type: one for one in status.conditions or ()}
+    ready = conditions.get("Ready")
     return PodPlace(
-        uid=found[0].metadata.uid,
-        node=found[0].spec.node_name,
-        ready=any(one.type == "Ready" and one.status == "True" for one in conditions),
-        ends=found[0].metadata.deletion_timestamp is not None,
+        uid=metadata.uid,
+        node=pod.spec.node_name,
+        ready=ready is not None and ready.status == "True",
+        ends=metadata.deletion_timestamp is not None,
+        held=FINALIZER in (metadata.finalizers or ()),
+        why=_reason_to_end(metadata.annotations or {}, status, conditions.get("DisruptionTarget")),
+        name=metadata.name,
+        created=metadata.creation_timestamp.timestamp(),
     )
+
+
+def _reason_to_end(annotations: Mapping[str, str], status: Any, disruption: Any) -> str | None:
+    """Return the reason that a pod gives for its end, or None."""
+    if disruption is not None and disruption.status == "True":
+        return f"{disruption.reason}: {disruption.message}"
+    if status.phase == "Failed" and status.reason:
+        return f"{status.reason}: {status.message}"
+    return f"the annotation {_ROLLING}" if annotations.get(_ROLLING) == "true" else None
+
+
+def restarter(pods: BrokerPods, former: PodPlace) -> str:
+    """Return, in words, what had a former pod restarted, by the events of Strimzi's operator.
+
+    Without the right to list events, or an event, the words say so. Raises InfraError without an
+    answer of the cluster.
+    """
+    of_pod = f"involvedObject.kind=Pod,involvedObject.name={former.name}"
+    try:
+        with _api(pods) as core, answered("cannot list events"):
+            found = core.list_namespaced_event(
+                pods.namespace, field_selector=of_pod, **_LIMIT
+            ).items
+    except Refusal as refusal:
+        return f"unknown, because Strimzi's events cannot be read: {refusal}"
+    since_then = [
+        one
+        for one in found
+        if one.action == _RESTART
+        and one.event_time
+        and one.event_time.timestamp() >= former.created
+    ]
+    reasons = dict.fromkeys(f"{one.reporting_component}: {one.reason}" for one in since_then)
+    return ", ".join(reasons) or "unknown, because no event of Strimzi's operator names it"
+
+
+def order_roll(pod: BrokerPod, uid: str, run: str) -> bool:
+    """Have Strimzi's operator replace the pod of that ``uid``. Return False if it is gone, or told
+    to end.
+
+    Raises PodRefusal if it is no pod of Strimzi's, something else has ordered that already, or the
+    cluster refuses, and InfraError without an answer.
+    """
+    with _api(pod.pods) as core, _refusals():
+        found = next((one for one in _all(core, pod) if one.metadata.uid == uid), None)
+        if found is None or found.metadata.deletion_timestamp is not None:
+            return False
+        if (reason := _unrollable(found)) is not None:
+            raise PodRefusal(reason)
+        _annotate(core, found, {_ROLLING: "true", ROLLED_BY: run})
+    return True
+
+
+def withdraw_roll(pod: BrokerPod, uid: str, run: str) -> bool:
+    """Undo :func:`order_roll` of the same run. Return False if there is nothing to undo, because
+    the pod was replaced. Raises as :func:`order_roll`."""
+    with _api(pod.pods) as core, _refusals():
+        for found in _all(core, pod):
+            annotations = found.metadata.annotations or {}
+            if found.metadata.uid == uid and annotations.get(ROLLED_BY) == run:
+                _annotate(core, found, {_ROLLING: None, ROLLED_BY: None})
+                return True
+    return False
+
+
+def _unrollable(pod: Any) -> str | None:
+    """Return why Strimzi's operator would not roll a pod by our order, or None."""
+    name = pod.metadata.name
+    if _OF_STRIMZI not in (pod.metadata.labels or {}):
+        return f"{name} has no label {_OF_STRIMZI}: no operator of Strimzi's looks after it"
+    if (pod.metadata.annotations or {}).get(_ROLLING):
+        return f"{name} has the annotation {_ROLLING} already, which is not Ackproof's"
+    return None
+
+
+def _annotate(
+    core: "CoreV1Api", pod: Any, annotations: Mapping[str, str | None], *, dry: bool = False
+) -> None:
+    trial = {"dry_run": "All", **_LIMIT} if dry else _LIMIT
+    change = {"metadata": {"uid": pod.metadata.uid, "annotations": annotations}}
+    with answered(f"cannot annotate {pod.metadata.name}"):
+        core.patch_namespaced_pod(pod.metadata.name, pod.metadata.namespace, change, **trial)
 
 
 def cordon(pods: BrokerPods, node: str, run: str) -> bool:
@@ -386,13 +491,19 @@ def storage_of(pods: BrokerPods, pod: Any, path: str) -> PodStorage | None:
 
 
 def survey(
-    pods: BrokerPods, brokers: Sequence[int], *, ends: bool, evicts: bool, cordons: bool
+    pods: BrokerPods,
+    brokers: Sequence[int],
+    *,
+    ends: bool,
+    evicts: bool,
+    cordons: bool,
+    rolls: bool,
 ) -> Iterator[str]:
     """Yield why the pods of the brokers cannot be used. Nothing is changed.
 
-    ``ends``, ``evicts`` and ``cordons`` say whether pods will be deleted, and evicted, and their
-    nodes cordoned. It is then tried whether the cluster allows that (by dry runs). Raises
-    InfraError without an answer of the cluster.
+    ``ends``, ``evicts``, ``cordons`` and ``rolls`` say whether pods will be deleted, and evicted,
+    their nodes cordoned, and Strimzi's operator told to roll them. It is then tried whether the
+    cluster allows that (by dry runs). Raises InfraError without an answer of the cluster.
     """
     with _api(pods) as core:
         found = _listed(core, pods)
@@ -403,6 +514,8 @@ def survey(
         there = [one for broker in brokers for one in by_id.get(broker, ())]
         for one in there:
             yield from _obstacles(core, pods, one, ends=ends, evicts=evicts)
+            if rolls:
+                yield from _obstacles_to_rolls(core, one)
         if cordons:
             for node in sorted({one.spec.node_name for one in there if one.spec.node_name}):
                 yield from _obstacles_on(core, node)
@@ -455,6 +568,17 @@ def _obstacles(
             core.patch_namespaced_pod(name, pods.namespace, trial, **dry)
             core.delete_namespaced_pod(name, pods.namespace, **dry)
     except InfraError as refusal:
+        yield str(refusal)
+
+
+def _obstacles_to_rolls(core: "CoreV1Api", pod: Any) -> Iterator[str]:
+    """Yield why Strimzi's operator cannot be told to roll a pod."""
+    if (reason := _unrollable(pod)) is not None:
+        yield reason
+        return
+    try:
+        _annotate(core, pod, {_ROLLING: "true", ROLLED_BY: "trial"}, dry=True)
+    except Refusal as refusal:
         yield str(refusal)
 
 

@@ -7,8 +7,10 @@ what was stopped.
 
 import json
 import threading
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from ackproof.infra.api.interface import InfraError
 from ackproof.infra.machine import own_commands
@@ -29,6 +31,8 @@ class Left:
         attached: The name of the run for the hosts beside whose brokers its agents may be; None if
             there are none.
         cordoned: The name of the run by which each node of Kubernetes is cordoned, by the node.
+        rolling: The uid of the pod whose roll was ordered, and the name of the run, by
+            ``broker.id``.
     """
 
     described: DescribedCluster
@@ -37,11 +41,12 @@ class Left:
     groups: list[str] = field(default_factory=list)
     attached: str | None = None
     cordoned: dict[str, str] = field(default_factory=dict)
+    rolling: dict[int, tuple[str, str]] = field(default_factory=dict)
 
     @property
     def anything(self) -> bool:
-        changes = (self.down, self.topics, self.groups, self.attached, self.cordoned)
-        return any(map(bool, changes))
+        others = (self.topics, self.groups, self.attached, self.cordoned, self.rolling)
+        return bool(self.down) or any(map(bool, others))
 
 
 class Journal:
@@ -94,6 +99,15 @@ class Journal:
         """Note that a node was uncordoned."""
         self._write({"uncordoned": node})
 
+    def rolling(self, broker: int, uid: str, run: str) -> None:
+        """Note that Strimzi's operator is about to be told to roll a pod, by the run of that
+        name."""
+        self._write({"rolling": broker, "uid": uid, "by": run})
+
+    def rolled(self, broker: int) -> None:
+        """Note that nothing is left of the order to roll a broker's pod."""
+        self._write({"rolled": broker})
+
     def left(self) -> Left:
         """Return the changes that must be undone. Raises InfraError for a file that cannot be
         read."""
@@ -131,10 +145,19 @@ def _take(left: Left, line: str) -> None:
         left.groups.append(entry["group"])
     elif "attached" in entry:
         left.attached = entry["attached"]
-    elif "cordoned" in entry:
-        left.cordoned[entry["cordoned"]] = entry["by"]
-    elif "uncordoned" in entry:
-        left.cordoned.pop(entry["uncordoned"], None)
     elif "gone" in entry:
         left.topics[:] = [topic for topic in left.topics if topic != entry["gone"]]
         left.groups[:] = [group for group in left.groups if group != entry["gone"]]
+    else:
+        _take_change_of_kubernetes(left, entry)
+
+
+def _take_change_of_kubernetes(left: Left, entry: Mapping[str, Any]) -> None:
+    if "cordoned" in entry:
+        left.cordoned[entry["cordoned"]] = entry["by"]
+    elif "uncordoned" in entry:
+        left.cordoned.pop(entry["uncordoned"], None)
+    elif "rolling" in entry:
+        left.rolling[int(entry["rolling"])] = entry["uid"], entry["by"]
+    elif "rolled" in entry:
+        left.rolling.pop(int(entry["rolled"]), None)

@@ -47,8 +47,8 @@ def restore(results: Path, tell: Tell) -> None:
 
 
 def undo(journal: Journal, tell: Tell, within_s: float = _GONE_WITHIN_S) -> None:
-    """Remove the agents of a run, uncordon the nodes that it cordoned, start the brokers that it
-    stopped, and delete its topics and groups.
+    """Remove the agents of a run, uncordon the nodes that it cordoned, withdraw its orders to roll
+    pods, start the brokers that it stopped, and delete its topics and groups.
 
     Brokers in pods are started first: an agent has ended with its pod. Those on hosts are started
     when their agents have undone what would disturb them.
@@ -71,6 +71,7 @@ def undo(journal: Journal, tell: Tell, within_s: float = _GONE_WITHIN_S) -> None
     others = {broker: back for broker, back in left.down.items() if broker not in deleted}
     failures = [
         *_uncordon(journal, left, tell),
+        *_withdraw_rolls(journal, left, tell),
         *_bring_back(journal, left, deleted, tell),
         *_detach(journal, left, tell),
         *_bring_back(journal, left, others, tell),
@@ -118,6 +119,21 @@ def _uncordon(journal: Journal, left: Left, tell: Tell) -> Iterator[str]:
             yield f"node {node} is still cordoned: {error}"
         else:
             journal.uncordoned(node)
+
+
+def _withdraw_rolls(journal: Journal, left: Left, tell: Tell) -> Iterator[str]:
+    """Yield which orders to roll a pod still stand."""
+    for broker, (uid, run) in sorted(left.rolling.items()):
+        handle, name = left.described.handles.get(broker), left.described.name_of(broker)
+        if handle is None or handle.pod is None:
+            continue
+        try:
+            if broker_pods.withdraw_roll(handle.pod, uid, run):
+                tell(f"{name}: withdrew the order to roll its pod")
+        except (InfraError, PodRefusal) as error:
+            yield f"{name}: the order to roll its pod still stands: {error}"
+        else:
+            journal.rolled(broker)
 
 
 def _bring_back(

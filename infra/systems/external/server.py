@@ -162,6 +162,25 @@ class ServerPod:
     def place(self) -> PodPlace | None:
         return broker_pods.place(self._pod)
 
+    def places(self) -> Mapping[str, PodPlace]:
+        found = broker_pods.places(self._pod.pods)
+        return {server_name(broker): place for broker, place in found.items()}
+
+    def restarter(self, former: PodPlace) -> str:
+        return broker_pods.restarter(self._pod.pods, former)
+
+    def order_roll(self, uid: str) -> bool:
+        self._journal().rolling(self._pod.broker, uid, self._run)
+        try:
+            return broker_pods.order_roll(self._pod, uid, self._run)
+        except PodRefusal:
+            self._journal().rolled(self._pod.broker)
+            raise
+
+    def withdraw_roll(self, uid: str) -> None:
+        broker_pods.withdraw_roll(self._pod, uid, self._run)
+        self._journal().rolled(self._pod.broker)
+
     def cordon(self, node: str) -> bool:
         self._journal().cordoned(node, self._run)
         try:

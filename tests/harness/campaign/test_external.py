@@ -136,6 +136,11 @@ WITH_AGENTS = {
             "Ackproof's own connection does not support sasl.mechanism OAUTHBEARER",
         ),
         ({"story": "rolling-drain"}, {"servers": SERVERS}, "drain is for brokers in pods: name"),
+        (
+            {"fault": "operator-roll", "target": "all"},
+            IN_PODS,
+            "operator-roll is for clusters of Strimzi: name yours by cluster.external.kubernetes.",
+        ),
         ({"story": "administrator-elects-uncleanly", "topic": "acks-all-minisr-2"}, {}, "kill"),
     ],
 )

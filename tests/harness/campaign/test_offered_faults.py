@@ -20,7 +20,12 @@ SERVERS = {
     f"broker-{n}": {"commands": COMMANDS, "ssh": {"address": f"kafka-{n}", "user": "admin"}}
     for n in (1, 2, 3, 4)
 }
-IN_PODS = {"kubernetes": {"namespace": "kafka", "selector": "app=kafka", "image": "node"}}
+IN_PODS = {
+    Aim.KUBERNETES_NODES: {
+        "kubernetes": {"namespace": "kafka", "selector": "app=kafka", "image": "node"}
+    },
+    Aim.PODS: {"kubernetes": {"namespace": "kafka", "strimzi": "mine", "image": "node"}},
+}
 TOPIC = "acks-all-minisr-2"
 
 
@@ -96,7 +101,7 @@ def external(tmp_path: Path, fault: str) -> Path:
         "brokers": 4,
         "external": {
             "bootstrap.servers": "kafka-1:9092",
-            **(IN_PODS if FAULTS[fault].aim is Aim.KUBERNETES_NODES else {"servers": SERVERS}),
+            **IN_PODS.get(FAULTS[fault].aim, {"servers": SERVERS}),
             "agent": True,
             "controllers": {"quorum.voters": "1@kafka-1:9093"},
         },

@@ -434,7 +434,7 @@ def failed_over(
 
 
 def ended(
-    seconds: float, server: str, exit_code: int, fault_id: int | None = None
+    seconds: float, server: str, exit_code: int | None, fault_id: int | None = None
 ) -> dict[str, Any]:
     """A row of ``servers``."""
     return {

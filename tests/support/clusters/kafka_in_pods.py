@@ -7,7 +7,9 @@ import contextlib
 import os
 import secrets
 import subprocess
+import threading
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +59,8 @@ _APART: Mapping[str, Any] = {
 """The wish that each broker has a node of its own."""
 _SERVES = {"readinessProbe": {"tcpSocket": {"port": 9092}, "periodSeconds": 1}}
 _BY_HAND = "test/by-hand"
+ROLLING = "strimzi.io/manual-rolling-update"
+"""The annotation by which Strimzi's operator is told to restart a pod."""
 _START = """\
 set -e
 mkdir -p /data/logs
@@ -83,6 +87,59 @@ _BROKER = _script("listeners=PLAINTEXT://$POD_IP:9092\nbroker.rack=r$((NODE_ID %
 _KEEPER = _script(
     "listeners=CONTROLLER://$POD_IP:9093\ncontroller.quorum.voters=$NODE_ID@$POD_IP:9093"
 )
+
+
+class Operator:
+    """A stand-in for Strimzi's operator, for as long as the context lasts.
+
+    It deletes the pods of brokers that have the annotation for a roll, one after another. It takes
+    the next one when the former is ready, and says by an event that it has restarted a pod.
+    """
+
+    def __init__(self, kafka: "KafkaInPods") -> None:
+        self._kafka = kafka
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._operate, daemon=True)
+
+    def __enter__(self) -> "Operator":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join(PATIENCE_S)
+
+    def _operate(self) -> None:
+        while not self._over.wait(0.5):
+            ordered = [
+                one
+                for one in self._kafka.pods()
+                if (one.metadata.annotations or {}).get(ROLLING) == "true"
+            ]
+            if ordered and all(map(_is_ready, self._kafka.pods())):
+                self._restart(ordered[0])
+
+    def _restart(self, pod: Any) -> None:
+        core, name, namespace = self._kafka.core, pod.metadata.name, pod.metadata.namespace
+        core.delete_namespaced_pod(name, namespace)
+        until("the pod is replaced", lambda: pod.metadata.uid not in self._kafka.uids(), PATIENCE_S)
+        event = {
+            "metadata": {"generateName": "strimzi-event", "namespace": namespace},
+            "action": "StrimziInitiatedPodRestart",
+            "eventTime": datetime.now(UTC).isoformat(timespec="microseconds"),
+            "reason": "ManualRollingUpdate",
+            "regarding": {"kind": "Pod", "name": name, "namespace": namespace},
+            "reportingController": "strimzi.io/cluster-operator",
+            "reportingInstance": "stand-in",
+            "type": "Normal",
+        }
+        kube.EventsV1Api(core.api_client).create_namespaced_event(namespace, event)
+
+
+def _is_ready(pod: Any) -> bool:
+    conditions = pod.status.conditions or ()
+    ready = any(one.type == "Ready" and one.status == "True" for one in conditions)
+    return ready and pod.metadata.deletion_timestamp is None
 
 
 class KafkaInPods:
@@ -124,11 +181,11 @@ class KafkaInPods:
 
     def uids(self) -> Sequence[str]:
         """Return the uid of each broker's pod."""
-        return [one.metadata.uid for one in self._pods()]
+        return [one.metadata.uid for one in self.pods()]
 
     def nodes(self) -> Sequence[str]:
         """Return the node that each broker's pod is on."""
-        return [one.spec.node_name for one in self._pods()]
+        return [one.spec.node_name for one in self.pods()]
 
     def cordoned(self) -> set[str]:
         """Return the nodes that take no new pods, or have a mark that they once did not."""
@@ -173,9 +230,20 @@ class KafkaInPods:
         config["users"][0]["user"] = {"token": token.status.token}
         return str(yaml.safe_dump(config))
 
-    def _pods(self) -> Sequence[Any]:
+    def pods(self) -> Sequence[Any]:
         found = self.core.list_namespaced_pod(self.namespace, label_selector=_SELECTOR).items
         return sorted(found, key=lambda one: str(one.metadata.name))
+
+    def annotate(self, broker: int) -> None:
+        """Tell the operator to restart a broker's pod."""
+        change = {"metadata": {"annotations": {ROLLING: "true"}}}
+        self.core.patch_namespaced_pod(f"kafka-{broker}", self.namespace, change)
+
+    def orders(self) -> list[str]:
+        """Return the names of pods that the operator is told to restart."""
+        return [
+            one.metadata.name for one in self.pods() if ROLLING in (one.metadata.annotations or {})
+        ]
 
     def finalizers(self) -> list[str]:
         found = self.core.list_namespaced_pod(self.namespace).items

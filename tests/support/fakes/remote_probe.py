@@ -33,6 +33,9 @@ class KubernetesInMemory:
         cordoned: What has cordoned each node, ``run`` or ``other``.
         budget: The words of a disruption budget that forbids evictions, or None.
         refusals: How often the budget refuses.
+        operator: What the operator does with pods that it is told to roll: ``patient`` takes one
+            after another, ``hasty`` all at once, and ``paused`` none.
+        events: What an event says of a restart.
     """
 
     nodes: Mapping[str, int]
@@ -40,6 +43,9 @@ class KubernetesInMemory:
     budget: str | None = None
     refusals: int = 0
     pods: list["PodInMemory"] = field(default_factory=list)
+    operator: str = "patient"
+    events: str = "an operator: its reason"
+    looked_at: set[str] = field(default_factory=set)
 
     def free(self) -> Iterator[str]:
         for node, room in self.nodes.items():
@@ -52,6 +58,22 @@ class KubernetesInMemory:
                 pod.node = node
                 pod.server.start()
 
+    def operate(self) -> None:
+        """Take the operator's next step: bring a pod back, or take down pods that it was told to
+        roll."""
+        if self.operator == "paused":
+            return
+        if any(pod.rolled for pod in self.pods):
+            for pod in self.pods:
+                if pod.rolled:
+                    pod.rolled = False
+                    pod.server.start()
+            return
+        ordered = [pod for pod in self.pods if pod.ordered]
+        for pod in ordered if self.operator == "hasty" else ordered[:1]:
+            pod.ordered, pod.rolled = False, True
+            pod.server.process.signal(signal.SIGTERM)
+
 
 @dataclass
 class PodInMemory:
@@ -63,8 +85,35 @@ class PodInMemory:
     kubernetes: KubernetesInMemory
     node: str | None
     silent: bool = False
+    ordered: bool = False
+    rolled: bool = False
+
+    def places(self) -> dict[str, PodPlace]:
+        found = {pod.server.name: pod.place() for pod in self.kubernetes.pods}
+        return {name: place for name, place in found.items() if place is not None}
+
+    def restarter(self, former: PodPlace) -> str:  # noqa: ARG002
+        return self.kubernetes.events
+
+    def order_roll(self, uid: str) -> bool:
+        place = self.place()
+        if place is None or place.uid != uid:
+            return False
+        if self.ordered:
+            raise PodRefusal(f"{self.server.name} is told to roll already")
+        self.ordered = True
+        return True
+
+    def withdraw_roll(self, uid: str) -> None:
+        place = self.place()
+        if place is not None and place.uid == uid:
+            self.ordered = False
 
     def place(self) -> PodPlace | None:
+        if self.server.name in self.kubernetes.looked_at:  # a new round of looks
+            self.kubernetes.looked_at.clear()
+            self.kubernetes.operate()
+        self.kubernetes.looked_at.add(self.server.name)
         runs = self.server.process.state() is ProcessState.RUNNING
         waits = self.node is None
         uid = f"{self.server.name}-{self.server.starts + waits}"
