@@ -218,11 +218,11 @@ def restarter(pods: BrokerPods, former: PodPlace) -> str:
     Without the right to list events, or an event, the words say so. Raises InfraError without an
     answer of the cluster.
     """
-    of_pod = f"involvedObject.kind=Pod,involvedObject.name={former.name}"
+    of_kafka = "involvedObject.kind=Kafka"  # the pod is the other object of such an event
     try:
         with _api(pods) as core, answered("cannot list events"):
             found = core.list_namespaced_event(
-                pods.namespace, field_selector=of_pod, **_LIMIT
+                pods.namespace, field_selector=of_kafka, **_LIMIT
             ).items
     except Refusal as refusal:
         return f"unknown, because Strimzi's events cannot be read: {refusal}"
@@ -230,6 +230,8 @@ def restarter(pods: BrokerPods, former: PodPlace) -> str:
         one
         for one in found
         if one.action == _RESTART
+        and one.related is not None
+        and one.related.name == former.name
         and one.event_time
         and one.event_time.timestamp() >= former.created
     ]
