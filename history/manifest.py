@@ -149,6 +149,11 @@ class PlannedCell(_Planned):
         return cell
 
 
+UNORDERED = "unordered-restart"
+"""The name of a fault that no campaign orders: something else replaced the pod of a broker, such as
+Strimzi's operator. The harness records it as it records its own faults."""
+
+
 class PlannedFault(_Planned):
     """A fault of the schedule.
 

@@ -85,10 +85,6 @@ between the bounds."""
 LOST_WITH_POD = "lost with the pod"
 RESTARTED_BY = "restarted by"
 
-UNORDERED = "unordered-restart"
-"""The name of a fault that no campaign orders: something else replaced the pod of a broker, such as
-Strimzi's operator. The harness records it as it records its own faults."""
-
 FAULTS = pa.schema(
     [
         pa.field("fault_id", pa.int32(), nullable=False),

@@ -12,8 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ackproof.history.manifest import PlannedFault
-from ackproof.history.schema import UNORDERED
+from ackproof.history.manifest import UNORDERED, PlannedFault
 
 Partition = tuple[str, int]
 """The topic and the number of a partition."""

@@ -10,8 +10,8 @@ from ackproof.checkers.context.faults import COMMAND, FOREVER, FaultFacts, possi
 from ackproof.checkers.context.gaps import Gap
 from ackproof.checkers.context.observed import Span
 from ackproof.checkers.verdict import Failover, ZooKeeperWork
-from ackproof.history.manifest import PlannedFailover, PlannedRun
-from ackproof.history.schema import INTERRUPTED, RESTARTED_BY, UNORDERED
+from ackproof.history.manifest import UNORDERED, PlannedFailover, PlannedRun
+from ackproof.history.schema import INTERRUPTED, RESTARTED_BY
 
 Row = Mapping[str, Any]
 

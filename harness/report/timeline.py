@@ -22,9 +22,9 @@ from ackproof.checkers.context.faults import UNCLEANLY, label_of, title_of
 from ackproof.checkers.context.partition_guarantees import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from ackproof.checkers.index import columns
 from ackproof.history import reader
-from ackproof.history.manifest import PlannedFault
+from ackproof.history.manifest import UNORDERED, PlannedFault
 from ackproof.history.names import SendType
-from ackproof.history.schema import LOST_WITH_POD, RESTARTED_BY, UNORDERED
+from ackproof.history.schema import LOST_WITH_POD, RESTARTED_BY
 from ackproof.history.storage import AnyPath, digest, matching
 from ackproof.history.transactional import SESSIONS_MAX, TransactionEvent
 

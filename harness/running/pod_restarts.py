@@ -2,7 +2,7 @@
 operator.
 
 Such a broker does not end by itself, and the time until its return is disturbed. The history
-therefore has each of these restarts as a fault (:data:`history.schema.UNORDERED`). It begins when
+therefore has each of these restarts as a fault (:data:`history.manifest.UNORDERED`). It begins when
 the pod is first seen to end, or to be gone. It is healed when another pod is ready and its broker
 answers.
 """
@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ackproof.harness.running.recorder import RunRecorder
-from ackproof.history.schema import LOST_WITH_POD, RESTARTED_BY, UNORDERED
+from ackproof.history.manifest import UNORDERED
+from ackproof.history.schema import LOST_WITH_POD, RESTARTED_BY
 from ackproof.infra.api.interface import ExternalView, InfraError, PodPlace, PodView, Server
 from ackproof.nemesis.execution import Ledger
 from ackproof.nemesis.interface import Cluster, Proof, Target

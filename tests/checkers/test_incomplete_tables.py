@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from ackproof.checkers.context.faults import TAKE_NOTHING
 from ackproof.checkers.verdict import Verdict
-from ackproof.history.manifest import PlannedFault
-from ackproof.history.schema import TABLES, UNORDERED
+from ackproof.history.manifest import UNORDERED, PlannedFault
+from ackproof.history.schema import TABLES
 from ackproof.history.writer import TableWriter
 from ackproof.nemesis import FAULTS
 from tests.support.builders.checked_runs import (

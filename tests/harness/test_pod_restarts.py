@@ -11,7 +11,8 @@ import pytest
 from ackproof.harness.running import servers
 from ackproof.harness.running.context import Run
 from ackproof.history import reader
-from ackproof.history.schema import LOST_WITH_POD, RESTARTED_BY, UNORDERED
+from ackproof.history.manifest import UNORDERED
+from ackproof.history.schema import LOST_WITH_POD, RESTARTED_BY
 from ackproof.nemesis.execution import OpenFault
 from ackproof.nemesis.interface import Plan, Target
 from ackproof.nemesis.process.pods import OPERATOR_ROLL, RollOrder
