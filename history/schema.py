@@ -181,12 +181,16 @@ SERVERS = pa.schema(
         pa.field("event", pa.string(), nullable=False),
         pa.field("exit_code", pa.int32()),
         pa.field("fault_id", pa.int32()),
+        pa.field("detail", pa.string()),
     ]
 )
-"""The servers' processes, which are watched from deploy until everything is read and measured.
+"""The servers' processes, which are watched from deploy until everything is read and measured. Of a
+broker in a pod without an agent, only those ends are seen after which its container was started
+again in the same pod.
 
 ``ended`` has the exit code, which is negative for a signal. ``fault_id`` is the fault that was
-active on the server and explains its end. It is null if a server ended by itself.
+active on the server and explains its end. It is null if a server ended by itself. ``detail`` is the
+reason that Kubernetes gives for the end of a container, such as ``OOMKilled``.
 """
 
 SCHEDULING = pa.schema(

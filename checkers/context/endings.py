@@ -95,6 +95,8 @@ def unaccounted(
 
 def _words(process: _Process, logs: AnyPath | None) -> str:
     words = f"{process.server} ended by itself, {_status(process.ended['exit_code'])}"
+    if why := process.ended.get("detail"):
+        words += f" ({why})"
     error = None if logs is None else last_error(logs, process.server)
     return words if error is None else f"{words}; the last error in its log: {error}"
 

@@ -54,6 +54,9 @@ from ackproof.history.names import MEASURES
 from ackproof.history.reader import Listed
 from ackproof.history.storage import AnyPath
 
+_STAYS_UP = "servers-stay-up"
+"""The guarantee whose violations are findings where it is not checked."""
+
 SMALL_TABLES = (
     "phases",  # The steps come first, because they bound the times of the other tables' rows.
     "reads",
@@ -199,7 +202,7 @@ def gather(history: AnyPath, planned: PlannedRun, *, baseline: bool = False) -> 
     incomplete = frozenset(damaged).union(filter(all_writers.incomplete, SMALL_TABLES))
     observation = ClusterObservation(tables["cluster"], whole="cluster" not in incomplete)
     clocks, reads = NodeClocks(tables["clocks"]), reads_of(tables["reads"])
-    pace = pace_of(tables["scheduling"])
+    ends, pace = _ends(planned, tables["servers"], faults, said), pace_of(tables["scheduling"])
     found = (
         *(Gap(words=f"{path}: {why}") for path, why in unclosed.items()),
         *gaps.of_all(steps.gaps(tables["phases"], identity_of(planned.number, planned.seed))),
@@ -218,7 +221,7 @@ def gather(history: AnyPath, planned: PlannedRun, *, baseline: bool = False) -> 
         *ends_not_met(reads),
         *clocks.findings(),
         *_measured(planned, tables, pace),
-        *_unchecked(planned, logs, collected, files),
+        *_unchecked(planned, ends, logs, collected, files),
     )
     return RunEvidence(
         planned=planned,
@@ -237,7 +240,7 @@ def gather(history: AnyPath, planned: PlannedRun, *, baseline: bool = False) -> 
         absences=absences(tables["cluster"]),
         recovery=tables["recovery"],
         servers=tables["servers"],
-        ends=_ends(planned, tables["servers"], faults, said),
+        ends=ends,
         zookeeper=tables["zookeeper"],
         failovers=tables["failovers"],
         log_starts=observed_starts(tables["log_starts"]),
@@ -305,10 +308,16 @@ def _measured(
 
 
 def _unchecked(
-    planned: PlannedRun, logs: Logs | None, collected: Span | None, files: CollectedFiles
+    planned: PlannedRun,
+    ends: Sequence[ServerEnd],
+    logs: Logs | None,
+    collected: Span | None,
+    files: CollectedFiles,
 ) -> Iterator[str]:
-    """Yield which logs were not compared, and what an external cluster does not reveal. A manifest
-    from before logs were collected plans none."""
+    """Yield the ends of servers that no guarantee judges, which logs were not compared, and what an
+    external cluster does not reveal. A manifest from before logs were collected plans none."""
+    if _STAYS_UP in planned.unchecked:
+        yield from (end.words for end in ends)
     if planned.replicas and collected is None:
         yield "replicas not compared: the step collect did not succeed"
     elif planned.replicas and logs is None:

@@ -5,6 +5,9 @@ Such a broker does not end by itself, and the time until its return is disturbed
 therefore has each of these restarts as a fault (:data:`history.manifest.UNORDERED`). It begins when
 the pod is first seen to end, or to be gone. It is healed when another pod is ready and its broker
 answers.
+
+A container that is started again in its pod is none of them: its broker has ended by itself, as
+after a crash or for want of memory.
 """
 
 import threading
@@ -127,6 +130,21 @@ class PodRestarts:
                     return
             if now is not None and not now.ends:
                 self._known[name] = now
+        elif now.restarts > known.restarts:
+            self._known[name] = now
+            self._end_in_pod(name, now, max(ours, default=None))
+
+    def _end_in_pod(self, name: str, now: PodPlace, fault: int | None) -> None:
+        """Record that a broker has ended, and its container was started again in the same pod. With
+        an agent, its process is watched."""
+        view = self._cluster().server(name).distant
+        if view is not None and view.attached:
+            return
+        code, why = now.last_status, now.last_end
+        self._recorder.server(name, "ended", exit_code=code, fault_id=fault, detail=why)
+        self._recorder.server(name, "started")
+        if fault is None:
+            self._tell(f"servers: {name} ended by itself in its pod, exit code {code} ({why})")
 
     def _by_a_fault(self, name: str) -> frozenset[int]:
         """Return the faults that may explain the end of the server's pod now: those that are open,

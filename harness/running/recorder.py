@@ -89,10 +89,16 @@ class RunRecorder:
         self._write("cluster", time=columns.pop("time_ns"), **columns)
 
     def server(
-        self, server: str, event: str, *, exit_code: int | None = None, fault_id: int | None = None
+        self,
+        server: str,
+        event: str,
+        *,
+        exit_code: int | None = None,
+        fault_id: int | None = None,
+        detail: str | None = None,
     ) -> None:
         """Record that a server's process ``started`` or ``ended``; ``fault_id`` is the fault that
-        ended it."""
+        ended it, and ``detail`` the reason that Kubernetes gives."""
         self._write(
             "servers",
             time=self._clock.time_ns(),
@@ -100,6 +106,7 @@ class RunRecorder:
             event=event,
             exit_code=exit_code,
             fault_id=fault_id,
+            detail=detail,
         )
 
     def scheduled(self, server: str, span_ns: int, ran_ns: int, waited_ns: int) -> None:

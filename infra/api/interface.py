@@ -133,6 +133,10 @@ class PodPlace:
         why: The reason that Kubernetes or an annotation gives for its end; None without one.
         name: The name of the pod.
         created: The time at which it was made, in seconds of the Unix epoch by the cluster's clock.
+        restarts: How often the broker's container was started again in this pod.
+        last_end: The reason for the last end of that container, such as ``OOMKilled``; None without
+            one.
+        last_status: The exit status of that end; None without one. 137 stands for signal 9.
     """
 
     uid: str
@@ -143,6 +147,9 @@ class PodPlace:
     why: str | None = None
     name: str = ""
     created: float = 0.0
+    restarts: int = 0
+    last_end: str | None = None
+    last_status: int | None = None
 
 
 class PodRefusal(Exception):

@@ -459,6 +459,19 @@ def test_end_on_a_full_disk_is_a_defect_only_if_a_fault_filled_it(
     assert ("its disk was full" in told(result)) is (verdict is INCONCLUSIVE)
 
 
+def test_end_of_a_server_is_a_finding_where_it_breaks_nothing(tmp_path: Path) -> None:
+    """Such as that of a container on a cluster of one's own, whose processes no agent sees."""
+    rows = [STRUCK, started(20), {**ended(40, "broker-1", 137), "detail": "OOMKilled"}]
+    directory = write_campaign(tmp_path, of_servers(*rows))
+    file = directory / "manifest.json"
+    document = json.loads(file.read_text())
+    document["runs"][0]["unchecked"] = {"servers-stay-up": "no agent is beside the brokers"}
+    file.write_text(json.dumps(document))
+    result = checked(directory)
+    assert result.verdict is PASS
+    assert "run 1: broker-1 ended by itself, exit code 137 (OOMKilled)" in result.findings
+
+
 def test_broker_that_is_kept_from_zookeeper_may_end_when_it_is_started(tmp_path: Path) -> None:
     faults = [*KILL, *a_fault(15, 30, fault_id=2, fault="pause", servers=("zookeeper-1",))]
     rows = [STRUCK, started(20), ended(32, "broker-1", 1, 2)]

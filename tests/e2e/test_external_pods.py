@@ -3,6 +3,8 @@
 import json
 import os
 import signal
+import subprocess
+from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
@@ -242,18 +244,38 @@ def test_ordered_roll_by_the_operator_replaces_all_pods(kafka: KafkaInPods, ackp
     assert kafka.orders() == []
 
 
+def start_and_wait(ackproof, cluster) -> tuple[subprocess.Popen, Path]:
+    """Start a run that goes on until the returned file exists."""
+    over = ackproof.directory / "over"
+    lasting = {"inject": ["true"], "verify": ["test", "-e", str(over)], "heal": ["true"]}
+    command = {"fault": "command", "target": "broker-2", "hold": "1s", "parameters": lasting}
+    vary(ackproof, cluster, command)
+    arguments = ("--out", "results", "--yes", "--allow-commands")
+    running = ackproof.start("run", "small.yaml", *arguments)
+    ackproof.wait_for_output("command#1 injected")
+    return running, over
+
+
+def test_broker_that_crashes_in_its_pod_is_a_finding(kafka: KafkaInPods, ackproof) -> None:
+    """Kubernetes starts its container again, and no agent sees the process."""
+    running, over = start_and_wait(ackproof, kafka.section())
+    kafka.crash(0)
+    ackproof.wait_for_output("broker-0 ended by itself in its pod, exit code 137 (Error)")
+    over.touch()
+    assert running.wait(PATIENCE_S) == 0, ackproof.output.read_text()
+    document = verdict_of(ackproof)
+    assert "run 1: broker-0 ended by itself, exit code 137 (Error)" in document["findings"]
+    (cell,) = document["cells"]
+    held = {one["name"]: one["held"] for one in cell["guarantees"]}
+    assert held["servers-stay-up"] is None
+
+
 def test_roll_that_the_operator_begins_by_itself_is_a_fault_by_name(
     kafka: KafkaInPods, ackproof
 ) -> None:
     """The brokers have ended, though no fault ended them, and not by themselves."""
     by_account(kafka, ackproof, "unordered", "ackproof.yaml")
-    over = ackproof.directory / "over"
-    lasting = {"inject": ["true"], "verify": ["test", "-e", str(over)], "heal": ["true"]}
-    command = {"fault": "command", "target": "broker-2", "hold": "1s", "parameters": lasting}
-    vary(ackproof, kafka.section(agent=True), command)
-    arguments = ("--out", "results", "--yes", "--allow-commands")
-    running = ackproof.start("run", "small.yaml", *arguments)
-    ackproof.wait_for_output("command#1 injected")
+    running, over = start_and_wait(ackproof, kafka.section(agent=True))
     with Operator(kafka):
         for broker in range(2):
             kafka.annotate(broker)

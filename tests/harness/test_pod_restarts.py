@@ -4,6 +4,7 @@ brokers. Those by the run's own faults are not recorded twice."""
 import json
 import signal
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -112,6 +113,25 @@ def test_broker_that_ends_in_its_pod_has_ended_by_itself(
     watch.look()
     assert rows_of(run) == []
     assert run.ended_by_themselves == ["broker-1"]
+
+
+@pytest.mark.parametrize("ordered", [False, True])
+def test_container_that_is_started_again_is_the_end_of_a_broker(
+    run: Run, memory: Memory, kubernetes: KubernetesInMemory, *, ordered: bool
+) -> None:
+    fault = order_roll(run) if ordered else None
+    place = memory.system.brokers[0].distant.pod.place()
+    again = replace(place, restarts=1, last_end="OOMKilled", last_status=137)
+    kubernetes.pods[0].place = lambda: again
+    for _ in range(2):
+        run.pod_restarts.look()
+    assert rows_of(run) == []
+    ended, started = reader.read(run.history, "servers").to_pylist()
+    assert (ended["event"], started["event"]) == ("ended", "started")
+    assert (ended["exit_code"], ended["detail"], ended["fault_id"]) == (137, "OOMKilled", fault)
+    assert any("exit code 137 (OOMKilled)" in one for one in run.findings) is not ordered
+    if fault is not None:
+        run.ledger.close(fault)
 
 
 @pytest.mark.usefixtures("kubernetes")

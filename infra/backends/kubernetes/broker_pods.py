@@ -183,12 +183,15 @@ def places(pods: BrokerPods) -> Mapping[int, PodPlace]:
     with _api(pods) as core:
         listed = _listed(core, pods)
     listed = sorted(listed, key=lambda one: one.metadata.deletion_timestamp is None)
-    by_broker = {_broker(pods, one): _place_of(one) for one in listed}
+    by_broker = {_broker(pods, one): _place_of(pods, one) for one in listed}
     return {broker: found for broker, found in by_broker.items() if broker is not None}
 
 
-def _place_of(pod: Any) -> PodPlace:
+def _place_of(pods: BrokerPods, pod: Any) -> PodPlace:
     metadata, status = pod.metadata, pod.status
+    beside = pods.beside(pod)
+    container = next((o for o in status.container_statuses or () if o.name == beside), None)
+    last = container and container.last_state and container.last_state.terminated
     conditions = {one.type: one for one in status.conditions or ()}
     ready = conditions.get("Ready")
     return PodPlace(
@@ -200,6 +203,9 @@ def _place_of(pod: Any) -> PodPlace:
         why=_reason_to_end(metadata.annotations or {}, status, conditions.get("DisruptionTarget")),
         name=metadata.name,
         created=metadata.creation_timestamp.timestamp(),
+        restarts=container.restart_count if container else 0,
+        last_end=last.reason if last else None,
+        last_status=last.exit_code if last else None,
     )
 
 

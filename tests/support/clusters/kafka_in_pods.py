@@ -280,6 +280,10 @@ class KafkaInPods:
         free = {"metadata": {"$deleteFromPrimitiveList/finalizers": [_BY_HAND]}}
         self.core.patch_namespaced_pod(f"kafka-{broker}", self.namespace, free)
 
+    def crash(self, broker: int) -> None:
+        """Kill a broker's process, so that its container is started again in the same pod."""
+        self._process(broker).kill()
+
     def _process(self, broker: int) -> psutil.Process:
         """Return the broker's process, which this machine sees: its nodes are here."""
         wanted = {"POD_NAME": f"kafka-{broker}", "NAMESPACE": self.namespace}

@@ -16,6 +16,7 @@ class FromOutside:
     server: MemoryServer
     unmoved: bool = False
     pod: "PodInMemory | None" = None
+    attached: bool = False
 
     def accepts(self) -> bool:
         return self.unmoved or self.server.process.state() is not ProcessState.EXITED
