@@ -97,7 +97,7 @@ def document_of(run: int, cell: int, lost: int) -> CellDocument:
     [
         (1, bites(12), autocorrelated),
         (1, bites(3), a_level_per_run),
-        (6, bites(3), a_level_per_run),
+        pytest.param(6, bites(3), a_level_per_run, marks=pytest.mark.long),
     ],
     ids=["run-autocorrelated", "run-level-per-run", "6-runs-level-per-run"],
 )

@@ -121,6 +121,8 @@ def test_without_unclean_elections_a_partition_waits_for_its_isr(topic: Topic) -
     assert topic.read() == [b"both", b"only 1"]
 
 
+# tests/controller elect by this setting without a cluster.
+@pytest.mark.long
 def test_unclean_elections_switched_on_for_a_topic_elect_at_once(topic: Topic) -> None:
     one_after_the_other(topic)
     revive(topic.cluster, 2)
@@ -243,6 +245,8 @@ def displaced(topic: Topic) -> None:
     assert topic.led_by(2)
 
 
+# tests/controller give preferred leaders back without a cluster, by both ways.
+@pytest.mark.long
 def test_preferred_leaders_by_request_and_by_znode(topic: Topic) -> None:
     displaced(topic)
     found = elect(topic.cluster, ElectionType.PREFERRED)

@@ -41,6 +41,8 @@ def partitions_on(broker: Broker) -> set[str]:
 # --- brokers --------------------------------------------------------------------------------
 
 
+# In tests/backends, brokers that join fill an empty disk, too.
+@pytest.mark.long
 def test_a_broker_with_an_empty_disk_gets_everything_again(tmp_path: Path) -> None:
     with running_cluster(tmp_path) as cluster:
         create_topic(cluster, "t", partitions=2, config={"min.insync.replicas": "2"})

@@ -233,6 +233,7 @@ def test_mutants_are_examined_only_if_the_sound_broker_holds(
     assert (detector.examined == [SOUND]) == ("no broken" in words)
 
 
+@pytest.mark.long
 def test_campaigns_begin_with_mutants_that_the_simulator_finds_soonest(tmp_path: Path) -> None:
     findings = {LOUD.name: FOUND, OTHER.name: replace(FOUND, seconds=50.0), QUIET.name: NOTHING}
     search = Scripted(lambda name: findings.get(name, NOTHING), jobs=1)
