@@ -27,7 +27,7 @@ from ackproof.config.suggestions import unknown
 from ackproof.harness.campaign import validation
 from ackproof.harness.campaign.model.values import Section
 from ackproof.harness.directory import ResultsDirectoryError
-from ackproof.harness.report.chance import bounds
+from ackproof.harness.report.chance import interval
 from ackproof.harness.report.document import VerdictDocument
 from ackproof.harness.subprocesses import CachedRun
 from ackproof.history.messages import in_words
@@ -374,8 +374,7 @@ def _sides(sides: Sequence[LossSystem], tallies: Callable[[LossSystem], LossCoun
 def _counts(found: LossCounts) -> str:
     notes = []
     if found.runs:
-        low, high = (100 * end for end in bounds(found.seen, found.runs))
-        notes.append(f"{low:.0f} to {high:.0f} %")
+        notes.append(interval(found.seen, found.runs))
     if found.first is not None:
         records = found.first.records
         number = "unknown" if records is None else f"{records:,}"

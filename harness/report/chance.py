@@ -41,6 +41,12 @@ def bounds(found: int, of: int, doubt: float = DOUBT) -> tuple[float, float]:
     return low, _solved(found, of, doubt / 2)
 
 
+def interval(found: int, of: int) -> str:
+    """Return the bounds of the proportion in words, rounded to percents: ``0 to 31 %``."""
+    low, high = (100 * end for end in bounds(found, of))
+    return f"{low:.0f} to {high:.0f} %"
+
+
 def bound(found: int, of: int) -> str:
     """Return the bounds that ``found`` of ``of`` independent trials give, in words: ``at most 15 %
     (95 % confidence)``, ``0.51 to 40 % (95 % confidence at each end)``.

@@ -626,10 +626,9 @@ medians of the runs, without a test."""
 
 def in_words(one: Odds) -> str:
     """Return the odds in words: ``0 of 10 (0 to 31 %)``."""
-    if one.interval is None:
+    if not one.runs:
         return "no conclusive run"
-    low, high = (100 * end for end in one.interval)
-    return f"{one.lost} of {one.runs} ({low:.0f} to {high:.0f} %)"
+    return f"{one.lost} of {one.runs} ({chance.interval(one.lost, one.runs)})"
 
 
 def _against(one: Odds) -> str:
