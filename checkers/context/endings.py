@@ -109,11 +109,7 @@ def _fills(faults: Iterable[FaultFacts], server: str) -> bool:
 def _was_full(logs: AnyPath | None, server: str) -> bool:
     """Return whether the logs of a server report a full file system. Without a fault that filled
     it, the machine had no room, and a broker that ends because of that has no defect."""
-    for path in () if logs is None else matching(logs / server, "*.log"):
-        with contextlib.suppress(OSError), path.open(encoding="utf-8", errors="replace") as lines:
-            if any(_ENOSPC in line for line in lines):
-                return True
-    return False
+    return logs is not None and any(_ENOSPC in line for line in _lines(logs, server))
 
 
 def _processes(rows: Sequence[Row]) -> Iterator[_Process]:
@@ -168,14 +164,14 @@ def _restart(fault: FaultFacts) -> int:
 
 def last_error(logs: AnyPath, server: str) -> str | None:
     """Return the last error in the logs of a server, or None if there is none."""
-    found = None
+    return messages.last_error(_lines(logs, server))
+
+
+def _lines(logs: AnyPath, server: str) -> Iterator[str]:
+    """Yield the lines of all logs of a server, without those that cannot be read."""
     for path in matching(logs / server, "*.log"):
-        try:
-            with path.open(encoding="utf-8", errors="replace") as lines:
-                found = messages.last_error(lines) or found
-        except OSError:
-            continue
-    return found
+        with contextlib.suppress(OSError), path.open(encoding="utf-8", errors="replace") as lines:
+            yield from lines
 
 
 def _status(exit_code: int | None) -> str:
