@@ -279,7 +279,7 @@ class MemoryMigration(MemoryUpgrade):
             controller=101, migration="{}", epoch=3, newest_epoch=5
         )
     )
-    """What is in ZooKeeper from the removal of the controllers on."""
+    """The znodes that are in ZooKeeper once the controllers are removed."""
 
     def _stages_of(self, names: tuple[str, ...]) -> set[Stage]:
         return {self.stage(name) for name in names}
