@@ -44,6 +44,9 @@ class Versions(_EnvironmentDocument):
     """The version of PySpark."""
     zookeeper: str | None = None
     """The version of the ZooKeeper in PySpark."""
+    kafka: str | None = None
+    """The releases of the brokers of an external cluster, by the features that they support, such
+    as `4.3`; null for other systems."""
     librdkafka: str | None = None
     """The version of the clients' library."""
     aiokafka: str | None = None
@@ -72,8 +75,8 @@ class Environment(_EnvironmentDocument):
     machine: Machine | None = None
 
 
-def found() -> Environment:
-    """Return the versions and the machine of this process."""
+def found(kafka: str | None = None) -> Environment:
+    """Return the versions and the machine of this process. ``kafka``: as in :class:`Versions`."""
     return Environment(
         versions=Versions(
             ackproof=_known(lambda: version("ackproof")),
@@ -81,6 +84,7 @@ def found() -> Environment:
             java=_known(_java),
             spark=_known(lambda: version("pyspark")),
             zookeeper=_known(_zookeeper),
+            kafka=kafka,
             librdkafka=_known(_librdkafka),
             aiokafka=_known(lambda: version("aiokafka")),
             kernel=f"{platform.system()} {platform.release()}",
@@ -94,9 +98,10 @@ def found() -> Environment:
     )
 
 
-def write(directory: Path) -> None:
-    """Write the environment into a campaign's results. Raises OSError."""
-    write_text(directory / FILE, found().model_dump_json(indent=1) + "\n")
+def write(directory: Path, kafka: str | None = None) -> None:
+    """Write the environment into a campaign's results. ``kafka``: as in :class:`Versions`. Raises
+    OSError."""
+    write_text(directory / FILE, found(kafka).model_dump_json(indent=1) + "\n")
 
 
 def read(directory: AnyPath) -> Environment:

@@ -266,7 +266,8 @@ def ask(
     for directory in reversed((noted.parent, *noted.parent.parents)):
         directory.mkdir(mode=0o700, exist_ok=True)  # as the XDG specification wants it
     noted.write_text(found.cluster_id, encoding="utf-8")
-    tell(f"connected to {found}")
+    releases = _releases(described, found.brokers)
+    tell(f"connected to {found}{f'; Kafka {releases}' if releases else ''}")
     if described.controllers is not None:
         _read_metadata(described, described.controllers, found.cluster_id, tell)
     yield from _differences(cluster, described, found)
@@ -382,6 +383,31 @@ def _of_kind(right: Right) -> str:
     """Return a right on a resource by its kind, because all names have the prefix of the run."""
     kind = right.resource if right.resource is Resource.CLUSTER else f"{right.resource}s"
     return f"{right.words} on {kind}"
+
+
+def releases(cluster: ClusterSpec) -> str | None:
+    """Return the releases of the brokers of an external cluster, as ``3.9, 4.3``; None if they do
+    not report them, or the cluster is not external."""
+    if cluster.external is None:
+        return None
+    described = outside(cluster)
+    with suppress(InfraError):
+        return _releases(described, survey(described).brokers)
+    return None
+
+
+def _releases(described: DescribedCluster, brokers: Mapping[int, tuple[str, int]]) -> str | None:
+    # kio takes long to import (infra.systems.kafka.product).
+    from ackproof.infra.systems.external.releases import releases_of
+    from ackproof.infra.systems.wire import connector
+
+    try:
+        connect = connector(described.connection())
+    except (ValueError, OSError):
+        return None
+    found = releases_of(brokers, connect)
+    unknown = {"unknown"} if found.keys() != brokers.keys() else set()
+    return ", ".join(sorted({*found.values(), *unknown})) if found else None
 
 
 def _surveyed(described: DescribedCluster, within_s: float) -> SurveyedCluster:

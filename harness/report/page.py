@@ -304,8 +304,10 @@ def _made(about: About, result: CampaignResult) -> dict[str, Any]:
     """Return the circumstances of the run in words. Unknown facts are shown as unknown."""
     took_s, machine = about.duration_s, about.environment.machine
     versions = about.environment.versions.model_dump()
+    kafka = versions.pop("kafka")
     return {
         "command": about.command,
+        "kafka": kafka,
         "began": UNKNOWN if about.began is None else moment(about.began)[:16].replace("T", " "),
         "took": UNKNOWN if took_s is None else lasted(took_s),
         "made_with": {

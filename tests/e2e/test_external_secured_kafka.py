@@ -12,6 +12,7 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import ResourceType
 
 from ackproof.infra.machine.waiting import wait_until
+from tests.support.clusters.apache_kafka import KAFKA_4
 from tests.support.clusters.secured_kafka import SECRETS, secured_kafka
 from tests.support.processes.deadlines import PATIENCE_S, TEST_S
 from tests.support.processes.visible_secrets import in_files, watching
@@ -122,6 +123,7 @@ def test_a_secured_kafka_gets_its_verdict_and_no_secret_is_seen(yours, on_yours)
     document = json.loads((results / "verdict.json").read_text())
     (cell,) = document["cells"]
     assert (cell["verdict"], cell["lost"]) == ("pass", 0)
+    assert document["versions"]["kafka"] == KAFKA_4.rpartition(".")[0]
     assert [fault["proven"] for fault in document["faults"]] == [True] * len(FAULTS)
     assert (yours.topics(), yours.groups()) == before
     held = {guarantee["name"]: guarantee["held"] for guarantee in cell["guarantees"]}
