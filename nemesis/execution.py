@@ -128,6 +128,12 @@ class Ledger:
             if self._open.pop(fault_id, None) is not None:
                 self._write({"close": fault_id}, synced=True)
 
+    @property
+    def closed(self) -> frozenset[int]:
+        """The faults that were healed, with proof."""
+        with self._lock:
+            return frozenset(self._begun.keys() - self._open.keys())
+
     def still_open(self) -> tuple[OpenFault, ...]:
         """Return the faults that are not known to be healed, newest first: the order in which to
         heal."""

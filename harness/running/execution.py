@@ -16,7 +16,7 @@ from ackproof.harness.campaign.model.campaign import Campaign
 from ackproof.harness.campaign.plan.runs import RunPlan, manifest_of, runs_of
 from ackproof.harness.directory import alone, marked_as_running
 from ackproof.harness.exit_status import ExitStatus, exit_status, worst
-from ackproof.harness.external_cluster import KEPT, made
+from ackproof.harness.external_cluster import KEPT, made, releases
 from ackproof.harness.interruption import Interruption
 from ackproof.harness.running import orchestrator
 from ackproof.harness.running.context import Run
@@ -75,7 +75,7 @@ def _carry_out(
 ) -> None:
     runs = runs_of(campaign)
     manifest_of(campaign, runs).write(directory)
-    environment.write(directory)
+    environment.write(directory, kafka=releases(runs[0].cluster))
     for plan in runs:
         # If it started earlier, Spark would compete with the cluster that is being measured.
         begins = ahead.at("teardown") if plan is runs[-1] else _nothing

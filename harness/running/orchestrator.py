@@ -31,9 +31,8 @@ STOPPING = (
     "again to end at once"
 )
 _TICK_S = 0.5
-_AROUND_THE_SCHEDULE_S = 35.0
-"""The approximate seconds for deploying, reading back and checking, for the displayed remaining
-time."""
+_DEPLOY_S, _READ_AND_CHECK_S = 15.0, 20.0
+"""The approximate seconds before and after the schedule, for the displayed remaining time."""
 _IN_WORDS = (TimeoutError, InfraError, AllBrokersEnded, TopicsRefused)
 """Errors whose text is meant for the user."""
 
@@ -147,8 +146,29 @@ class _Attempt:
     def _left_s(self, elapsed_s: float) -> float | None:
         if not all(self._run.ended_well.values()):
             return None
-        planned_s = duration_ms(self._run.campaign, self._run.plan) / 1000
-        return max(0.0, planned_s + _AROUND_THE_SCHEDULE_S - elapsed_s)
+        closed = self._run.ledger.closed
+        reached_ms = max(
+            (one.end_ms for one in self._run.plan if one.fault_id in closed), default=0
+        )
+        planned_ms = duration_ms(self._run.campaign, self._run.plan)
+        return left_s(planned_ms / 1000, reached_ms / 1000, elapsed_s)
+
+
+def left_s(planned_s: float, reached_s: float, elapsed_s: float) -> float:
+    """Return about how many seconds a run still takes.
+
+    A plan has the shortest times: the end of a fault waits for ISRs, which may take much longer.
+    The rest of the plan is expected to take as much longer as the part before it.
+
+    Args:
+        planned_s: The shortest time that the workload lasts.
+        reached_s: The planned end of the last fault that is over; 0 before the first.
+        elapsed_s: The time since the run began.
+    """
+    if not reached_s:
+        return max(0.0, _DEPLOY_S + planned_s + _READ_AND_CHECK_S - elapsed_s)
+    pace = max(1.0, elapsed_s / (_DEPLOY_S + reached_s))
+    return (planned_s - reached_s) * pace + _READ_AND_CHECK_S
 
 
 def _in_words(error: BaseException) -> str:

@@ -25,6 +25,8 @@ HEARTBEAT_S = 10.0
 _RATE_OVER_S = 10.0
 """The seconds over which the rate is averaged. Counts of clients on other machines arrive every few
 seconds, so that the rate between two ticks would be 0 and then far too high."""
+_IN_MINUTES_FROM_S = 120.0
+"""The remaining time from which it is shown in minutes, of which it is no more exact."""
 
 
 class RunProgress(Protocol):
@@ -73,7 +75,7 @@ class _State:
     def line(self) -> str:
         parts = [f"{self.title}  {self.elapsed_s:4.0f} s  {self.phase}"]
         if self.remaining_s:
-            parts.append(f"about {self.remaining_s:.0f} s left")
+            parts.append(f"about {_rounded(self.remaining_s)} left")
         if self.acked:
             parts.append(f"{self.acked:,} acked, {self.rate:,.0f}/s")
         if self.shown:
@@ -81,6 +83,10 @@ class _State:
         if self.fault:
             parts.append(self.fault)
         return "  |  ".join(parts)
+
+
+def _rounded(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < _IN_MINUTES_FROM_S else f"{seconds / 60:.0f} min"
 
 
 class PlainProgress:

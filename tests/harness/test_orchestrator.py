@@ -262,3 +262,10 @@ def test_the_steps_of_a_run() -> None:
     for index, one in enumerate(STEPS):
         assert one.needs is None or one.needs in names[:index]
     assert {step.name for step in STEPS if step.cleans_up} >= {"heal", "flush", "teardown"}
+
+
+def test_remaining_time_follows_the_pace_of_the_faults_so_far() -> None:
+    assert orchestrator.left_s(planned_s=100, reached_s=0, elapsed_s=35) == 100
+    assert orchestrator.left_s(planned_s=100, reached_s=25, elapsed_s=40) == 75 + 20
+    slow = orchestrator.left_s(planned_s=100, reached_s=25, elapsed_s=160)
+    assert slow == 75 * 4 + 20, "40 s of the plan took 160 s"
