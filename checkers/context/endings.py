@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ackproof.checkers.context.faults import (
+    ADD_BROKER,
     BY_THEMSELVES,
     DISK_FULL,
     DRAIN,
@@ -27,6 +28,9 @@ Row = Mapping[str, Any]
 
 _OURS = frozenset({-signal.SIGKILL, -signal.SIGTERM})
 """The exit codes of a process that the nemesis ended, also if healing had to be repeated."""
+
+_IN_ORDER = _OURS | {0, 128 + signal.SIGTERM}
+"""The exit codes of a server that was asked to end. Java answers SIGTERM with 143."""
 
 _ENOSPC = "No space left on device"
 _NO_ROOM = "; its disk was full, though no fault filled it: make room, and run again"
@@ -125,6 +129,8 @@ def _accounts(
     fault: FaultFacts, process: _Process, slack_ns: int, combined: frozenset[str]
 ) -> bool:
     """Return whether a fault explains the end of a process that is attributed to it."""
+    if fault.name == ADD_BROKER:
+        return _left(fault, process, slack_ns)
     # A broker that is cut off from the metadata may end because of that.
     kept = fault.servers is None or fault.affected_metadata_servers(combined)
     if not fault.disturbs or not (kept or process.server in (fault.servers or ())):
@@ -134,6 +140,21 @@ def _accounts(
     # A process that the fault started again ended by itself, unless healing was repeated.
     own = fault.name in RESTARTS and process.ended["exit_code"] not in _OURS
     return kept or not own or process.started < _restart(fault)
+
+
+def _left(fault: FaultFacts, process: _Process, slack_ns: int) -> bool:
+    """Return whether a process is that of a broker that a fault had added, and that left in order
+    when it was healed.
+
+    Such a broker is no target of the fault. If it crashes before it is asked to leave, or while it
+    leaves, it ended by itself.
+    """
+    ended = process.ended
+    return (
+        fault.heal is not None
+        and fault.heal <= ended["time"] <= fault.end + slack_ns
+        and ended["exit_code"] in _IN_ORDER
+    )
 
 
 def _may_have_ended(fault: FaultFacts, process: _Process) -> bool:

@@ -62,9 +62,11 @@ RESTARTS = frozenset(
 )
 """Faults that end processes and start them again when they are healed, or before."""
 
+ADD_BROKER = "add-broker"
+
 ORDERS = frozenset(
     {
-        *("reassign", "elect-preferred", "elect-unclean", "alter-min-isr", "add-broker"),
+        *("reassign", "elect-preferred", "elect-unclean", "alter-min-isr", ADD_BROKER),
         *("create-topic", "grow-topic", "delete-topic", "delete-records"),
         *("add-partitions", "advance-log-start", "move-log-dir"),
     }

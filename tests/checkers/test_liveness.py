@@ -144,6 +144,38 @@ def test_a_server_that_a_fault_ended_is_accounted_for(tmp_path: Path) -> None:
     assert checked(write_campaign(tmp_path, run(servers=servers))).verdict is PASS
 
 
+@pytest.mark.parametrize(
+    ("moment", "exit_code", "expected"),
+    [
+        (30, 143, PASS),  # Java, as it was asked to
+        (30, 0, PASS),  # the bundled broker
+        (30, -9, PASS),  # it did not end in time
+        (30, 1, FAIL),  # it crashed while it left
+        (15, 143, FAIL),  # nobody had asked it yet
+    ],
+)
+def test_added_broker_that_leaves_in_order_did_not_end_by_itself(
+    tmp_path: Path, moment: float, exit_code: int, expected: Verdict
+) -> None:
+    added = fault_rows(
+        *(("inject", 10, None), ("injected", 12, None), ("verified", 13, True)),
+        *(("heal", 20, None), ("healed", 31, True)),
+        fault="add-broker",
+        target="partition(t, 0)",
+        servers=(),
+    )
+    joined = {"time": at(11), "server": "broker-4", "event": "started"}
+    servers = [*two_servers(), joined, ended(moment, "broker-4", exit_code, fault_id=1)]
+    isr = (1, 2, 4)
+    made = run(
+        faults=added,
+        servers=servers,
+        cluster=[state(-5, 1, 0, isr)],
+        recovery=[recovered(isr=isr, seconds=40)],
+    )
+    assert checked(write_campaign(tmp_path, made)).verdict is expected
+
+
 def test_a_server_concerns_the_cells_that_have_replicas_on_it(tmp_path: Path) -> None:
     """u-0 lives on 1, 2 and 3, t-0 on 4, 5 and 6. ZooKeeper concerns both."""
     cluster = [state(-5, 4, 0, (4, 5, 6)), state(-5, 1, 0, (1, 2, 3), topic="u")]
