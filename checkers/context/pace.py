@@ -8,9 +8,10 @@ server. The slowest server at each moment sets the pace for all, because a chang
 ZooKeeper, the controller and the brokers.
 """
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from itertools import pairwise
+from dataclasses import dataclass, field
+from itertools import accumulate, pairwise
 from typing import Any
 
 from ackproof.checkers.context.faults import FOREVER
@@ -31,9 +32,18 @@ class WaitingPeriod:
 
 @dataclass(frozen=True, slots=True)
 class ServerPace:
-    """The periods of a run in which servers waited, in order and without overlaps."""
+    """The periods of a run in which servers waited, in order and without overlaps. An hour has some
+    ten thousand, so that they are searched and not walked through."""
 
     windows: tuple[WaitingPeriod, ...] = ()
+    _ends: tuple[int, ...] = field(init=False, repr=False, compare=False)
+    _lost: tuple[float, ...] = field(init=False, repr=False, compare=False)
+    """The nanoseconds lost before each window, and in all."""
+
+    def __post_init__(self) -> None:
+        lost = ((window.end - window.start) * window.lost for window in self.windows)
+        object.__setattr__(self, "_ends", tuple(window.end for window in self.windows))
+        object.__setattr__(self, "_lost", tuple(accumulate(lost, initial=0.0)))
 
     def after(self, time: int, duration_ns: int) -> int:
         """Return the time at which a server has had ``duration_ns`` of processor time since
@@ -44,29 +54,32 @@ class ServerPace:
         """
         if time >= FOREVER:
             return FOREVER
-        left, at = float(duration_ns), time
-        for window in self.windows:
-            if window.end <= at:
-                continue
-            if at + left <= window.start:
-                break
-            left -= max(window.start - at, 0)
-            at = max(at, window.start)
-            own = 1.0 - window.lost
-            if (window.end - at) * own >= left:
-                return min(at + int(left / own), FOREVER)
-            left -= (window.end - at) * own
-            at = window.end
-        return min(at + max(round(left), 0), FOREVER)
+        lost = self._lost_until(time)
+
+        def usable(place: int) -> float:
+            return self._ends[place] - time - (self._lost[place + 1] - lost)
+
+        first = bisect_right(self._ends, time)
+        place = bisect_left(range(len(self._ends)), float(duration_ns), lo=first, key=usable)
+        if place == len(self._ends):
+            return min(time + duration_ns + round(self._lost[-1] - lost), FOREVER)
+        window = self.windows[place]
+        start = max(window.start, time)
+        left = duration_ns - (start - time - (self._lost_until(start) - lost))
+        # Before the window servers lose nothing.
+        return min(start + int(left if left < 0 else left / (1.0 - window.lost)), FOREVER)
 
     def lost_ns(self, start: int, end: int) -> int:
         """Return how long the slowest server waited for a processor in a span."""
-        return int(
-            sum(
-                max(min(end, window.end) - max(start, window.start), 0) * window.lost
-                for window in self.windows
-            )
-        )
+        return max(int(self._lost_until(end) - self._lost_until(start)), 0)
+
+    def _lost_until(self, time: int) -> float:
+        place = bisect_right(self._ends, time)
+        lost = self._lost[place]
+        if place < len(self.windows):
+            window = self.windows[place]
+            lost += max(time - window.start, 0) * window.lost
+        return lost
 
 
 FULL = ServerPace()
