@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 from ackproof.history.manifest import UNORDERED, PlannedFault
@@ -94,6 +95,12 @@ _WORDS = (None, UNSYNCED, "all", SILENTLY, UNCLEANLY)
 """The values that ``destroys`` can have."""
 
 BROKER = re.compile(r"broker-(\d{1,9})")
+
+
+@cache  # asked millions of times in a long run
+def _ids(servers: tuple[str, ...]) -> frozenset[int]:
+    found = (BROKER.fullmatch(server) for server in servers)
+    return frozenset(int(match.group(1)) for match in found if match)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -194,10 +201,7 @@ class FaultFacts:
     @property
     def brokers(self) -> frozenset[int] | None:
         """The ids of the affected brokers, or None if the history does not have them."""
-        if self.servers is None:
-            return None
-        found = (BROKER.fullmatch(server) for server in self.servers)
-        return frozenset(int(match.group(1)) for match in found if match)
+        return None if self.servers is None else _ids(self.servers)
 
     @property
     def proven(self) -> bool:
