@@ -98,6 +98,8 @@ class PlannedCell(_Planned):
         share_groups: The share groups that read it.
         transactional: Whether it is written in transactions only.
         acked_min: The number of acked records without which nothing is claimed.
+        removed_min: The number of acked records that the cleanup policy of a topic must have
+            removed, or nothing is claimed. It does not concern a topic that removes none.
         expect: The verdicts that the campaign expects, any of which is right. Empty if every
             guarantee must hold. An older manifest has one verdict, or null.
         thresholds: The limits that the campaign sets on its figures.
@@ -112,6 +114,7 @@ class PlannedCell(_Planned):
     share_groups: tuple[PlannedShareGroup, ...] = ()
     transactional: bool = False
     acked_min: int = 1
+    removed_min: int = 0
     expect: tuple[str, ...] = ()
     thresholds: tuple[PlannedThreshold, ...] = ()
     checkers: Mapping[str, str] = {}

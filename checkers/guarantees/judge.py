@@ -288,8 +288,12 @@ def _forgotten(
 ) -> int | None:
     """Return the number of acked records that the topic's cleanup policy removed, or None if it
     removes none."""
-    removes = cell.compacts or retention_of(cell) is not None
-    return _known(run, cell, FORGOTTEN, found, counts) if removes else None
+    return _known(run, cell, FORGOTTEN, found, counts) if _removes(cell) else None
+
+
+def _removes(cell: Cell) -> bool:
+    """Return whether the cleanup policy of a cell's topic may remove records."""
+    return cell.compacts or retention_of(cell) is not None
 
 
 def _whole(run: RunEvidence, cell: Cell, found: Sequence[PartitionTotals | None]) -> bool:
@@ -404,11 +408,9 @@ def _cell_gaps(
     if not all(found):
         yield "not all partitions of this cell were checked"
     yield from _missing_sends(run, planned, found)
-    acked, needed = counts["acked"], max(1, planned.acked_min)
-    if acked < needed:
-        yield f"{acked} acked records, but at least {needed} are needed"
+    yield from _too_few(planned, counts)
     for (topic, number), own in _by_partition(cell, found).items():
-        if acked and not own["acked"]:
+        if counts["acked"] and not own["acked"]:
             yield f"{topic}-{number}: nothing was acknowledged"
     if not run.baseline:
         yield from _untouched(run, cell)
@@ -421,6 +423,19 @@ def _cell_gaps(
     for strange in sorted(set(planned.expect) - set(_expected(planned))):
         yield f"expect: {strange!r} is not a verdict; the verdicts are {', '.join(Verdict)}"
     yield from thresholds.unknown(planned.thresholds)
+
+
+def _too_few(planned: PlannedCell, counts: Mapping[str, int]) -> Iterator[str]:
+    """Yield which records are fewer than the campaign demands."""
+    acked, needed = counts["acked"], max(1, planned.acked_min)
+    if acked < needed:
+        yield f"{acked} acked records, but at least {needed} are needed"
+    removed = counts[FORGOTTEN]
+    if _removes(planned.cell) and removed < planned.removed_min:
+        yield (
+            f"{removed} acked records were removed by cleanup.policy, but at least "
+            f"{planned.removed_min} are needed"
+        )
 
 
 def _missing_sends(

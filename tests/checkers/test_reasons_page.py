@@ -25,7 +25,7 @@ EMITTERS = {
     ),
     "checkers/guarantees/decisions.py": ("verdict", "_open"),
     "checkers/guarantees/findings.py": ("_forgotten", "until_retention"),
-    "checkers/guarantees/judge.py": ("_cell_gaps", "_untouched"),
+    "checkers/guarantees/judge.py": ("_cell_gaps", "_too_few", "_untouched"),
     "checkers/index/sequences.py": ("missing",),
 }
 """The functions whose sentences are reasons, by their modules."""

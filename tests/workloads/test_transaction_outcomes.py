@@ -9,7 +9,7 @@ from confluent_kafka import KafkaError
 from ackproof.history.cell import LIBRARIES
 from ackproof.history.names import SendType
 from ackproof.workloads.outcomes import DEFINITE_CALLS, OFFSETS, of_answer
-from ackproof.workloads.transactions.session import ClientDraws, TransactionEnd
+from ackproof.workloads.transactions.session import ClientDraws, RecordDraw, TransactionEnd
 from ackproof.workloads.transactions.spec import TransactionalSpec
 
 CODES = sorted(
@@ -85,9 +85,9 @@ def spec(seed: int, producer: int = 0) -> TransactionalSpec:
     )
 
 
-def drawn(of: TransactionalSpec) -> list[tuple[TransactionEnd, int, int]]:
+def drawn(of: TransactionalSpec) -> list[tuple[TransactionEnd, int, RecordDraw]]:
     draws = ClientDraws(of)
-    return [(draws.end(), draws.records(), draws.partition()) for _ in range(300)]
+    return [(draws.end(), draws.records(), draws.record()) for _ in range(300)]
 
 
 def test_same_seed_draws_the_same_transactions() -> None:
@@ -108,3 +108,12 @@ def test_shares_follow_the_specification() -> None:
         > ends.count(TransactionEnd.FENCE)
     )
     assert {records for _, records, _ in drawn(spec(1))} <= set(range(5, 16))
+
+
+def test_drawn_key_decides_the_partition_and_tombstones_follow_their_share() -> None:
+    keyed = spec(1).model_copy(update={"keys": 7, "tombstones": 0.3})
+    records = [record for *_, record in drawn(keyed)]
+    assert {record.key for record in records} == set(range(7))
+    assert all(record.partition == record.key % keyed.partitions for record in records)
+    assert 0.2 < sum(record.deletes for record in records) / len(records) < 0.4
+    assert not any(record.deletes for *_, record in drawn(spec(1)))

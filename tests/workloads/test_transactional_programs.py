@@ -1,6 +1,7 @@
 """Transactions of a producer whose client is a program: what it tells of them is what is recorded,
 and what it may not do ends it."""
 
+import base64
 import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 
 from ackproof.checkers.checks.transaction_history import TransactionOutcome, transactions_of
+from ackproof.history.payload import decode
 from ackproof.history.reader import read
 from ackproof.infra.machine.waiting import wait_until
 from tests.support.processes.deadlines import PATIENCE_S
@@ -93,6 +95,33 @@ def test_program_receives_its_transactional_id(produce) -> None:
         "property delivery.timeout.ms 10000",
         "property request.timeout.ms 5000",
     }
+
+
+def test_records_with_keys_and_tombstones_are_recorded_as_they_are_sent(produce) -> None:
+    producer = produce("correct", keys=6, tombstones=0.3)
+    run_until(producer, "committed", 5)
+    lines = [line.split() for line in told(producer) if line.startswith(("keyed", "tombstone"))]
+    received = {
+        int(sequence): (int(partition), base64.b64decode(key), verb == "tombstone")
+        for verb, sequence, partition, key, _ in lines
+    }
+    invoked = [row for row in read(producer.history, "sends").to_pylist() if row["key"] is not None]
+    recorded = {
+        row["sequence"]: (row["partition"], b"key-%d" % row["key"], row["tombstone"])
+        for row in invoked
+    }
+    assert received == recorded
+    assert {deletes for *_, deletes in recorded.values()} == {False, True}
+    identities = {int(words[1]): decode(base64.b64decode(words[4])) for words in lines}
+    assert identities == {sequence: ("c", 0, sequence) for sequence in recorded}
+
+
+def test_program_that_knows_no_keys_ends_the_producer(produce) -> None:
+    producer = produce("unaware", keys=6, library="/own")
+    assert producer.wait() == 1, producer.log()
+    assert "was told protocol 2, and answered in version 1" in producer.log()
+    assert "version 2 of the client protocol" in producer.log()
+    assert "Traceback" not in producer.log()
 
 
 def test_timed_out_call_is_repeated_as_one_event(produce) -> None:

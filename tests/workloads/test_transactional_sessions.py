@@ -14,7 +14,13 @@ from ackproof.history.names import SendType
 from ackproof.history.reader import read
 from ackproof.workloads.foreign.protocol import Remedy
 from ackproof.workloads.transactions.recorder import TransactionRecorder
-from ackproof.workloads.transactions.session import CallFailed, ProducerSession, Report
+from ackproof.workloads.transactions.session import (
+    CallFailed,
+    OutgoingRecord,
+    ProducerSession,
+    RecordDraw,
+    Report,
+)
 from ackproof.workloads.transactions.spec import TransactionalSpec
 
 Answer = Remedy | None
@@ -41,7 +47,7 @@ class Scripted:
 
     def begin(self) -> None: ...
 
-    def send(self, sequence: int, _partition: int, _value: bytes) -> None:
+    def send(self, sequence: int, _record: OutgoingRecord) -> None:
         self._sent.append(sequence)
 
     def commit(self, _seconds: float) -> None:
@@ -95,8 +101,8 @@ def lived(directory: Path, commits: Sequence[bool], answers: Sequence[Answer]) -
             break
         before = len(made[0].asked)
         session.begin()
-        session.send(0)
-        session.send(1)
+        session.send(RecordDraw(0))
+        session.send(RecordDraw(1))
         end: Callable[[], object] = session.commit if commit else session.abort
         end()
         ends.append(made[0].asked[before:])

@@ -107,6 +107,17 @@ def test_each_input_of_a_program_is_processed_by_one_committed_transaction(
     assert transformer.log().count("told: close") == len(sessions), "each leaves its group"
 
 
+def test_tombstones_are_processed_and_outputs_have_keys(transform, committed) -> None:
+    transformer = transform("tombstones", keys=4, tombstones=0.5)
+    finish(transformer, committed)
+    assert processed(transformer) == dict.fromkeys(range(RECORDS), 1)
+    inputs = rows(transformer, "inputs")
+    assert all(row["read_sequence"] == row["offset"] for row in inputs)
+    sent = [row for row in rows(transformer, "sends") if row["type"] == "invoke"]
+    assert {row["key"] for row in sent} == set(range(4))
+    assert {row["tombstone"] for row in sent} == {False, True}
+
+
 def test_offsets_of_each_transaction_are_recorded(transform, committed) -> None:
     transformer = transform("correct")
     finish(transformer, committed)

@@ -2,9 +2,10 @@
 
 ``python -m ackproof.workloads.transactions.producer SPEC.json``
 
-It sends at a steady rate (``workloads.producing.pacing``), each record to a drawn partition. A
-transaction that has its drawn number of records ends as was drawn: committed, aborted, or left to a
-zombie (``workloads.transactions.session``). While its end is asked for, nothing is sent.
+It sends at a steady rate (``workloads.producing.pacing``), each record to a drawn partition, or
+with a drawn key. A transaction that has its drawn number of records ends as was drawn: committed,
+aborted, or left to a zombie (``workloads.transactions.session``). While its end is asked for,
+nothing is sent.
 
 SIGTERM stops it: the open transaction is committed, then it ends.
 """
@@ -66,13 +67,13 @@ class TransactionalProducer:
             if not session.begin():
                 self._replace(session)
                 return
-        session.send(self._draws.partition())
+        session.send(self._draws.record())
         if session.sent >= self._due:
             self._finish(session)
 
     def _finish(self, session: ProducerSession) -> None:
         if self._end is TransactionEnd.FENCE:
-            self._session = self._lives.fence(session, self._draws.partition())
+            self._session = self._lives.fence(session, self._draws.record())
             return
         if self._end is TransactionEnd.COMMIT:
             session.commit()

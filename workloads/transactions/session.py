@@ -11,18 +11,29 @@ import random
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from enum import Enum, auto
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
+import numpy as np
 from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from ackproof.history.cell import LIBRDKAFKA
 from ackproof.history.names import SendType
-from ackproof.history.payload import Encoder
+from ackproof.history.payload import TOMBSTONE_HEADER, Encoder
 from ackproof.history.transactional import TransactionEvent, producer_number
-from ackproof.workloads.foreign.program import READY_S, ProgramFailed, RunningProgram, greeting
+from ackproof.workloads.foreign.program import (
+    READY_S,
+    ProgramFailed,
+    RunningProgram,
+    check_version,
+    greeted,
+    greeting,
+)
 from ackproof.workloads.foreign.protocol import (
+    KEYED_VERSION,
+    VERSION,
     Abort,
     Acked,
     Begin,
@@ -38,12 +49,15 @@ from ackproof.workloads.foreign.protocol import (
     Refused,
     Remedy,
     Saying,
+    SendKeyed,
     SendOffsets,
+    SendTombstone,
     Undone,
     encode_command,
     is_answer,
     send_line,
 )
+from ackproof.workloads.librdkafka.keys import keys_of
 from ackproof.workloads.outcomes import (
     OFFSETS,
     TIMED_OUT,
@@ -53,7 +67,7 @@ from ackproof.workloads.outcomes import (
     of_report,
 )
 from ackproof.workloads.process import note_error, within
-from ackproof.workloads.producing.recorder import Keep
+from ackproof.workloads.producing.recorder import Keep, tombstone_encoder
 from ackproof.workloads.spec import SpecificationError
 from ackproof.workloads.transactions.recorder import TransactionRecorder
 from ackproof.workloads.transactions.spec import (
@@ -74,6 +88,23 @@ from ackproof.workloads.transactions.spec import (
 Report = Callable[[int, SendType, int | None, str | None], None]
 """A function that is given the outcome of a record: its sequence number, outcome, offset and
 error."""
+
+
+@dataclass(frozen=True, slots=True)
+class OutgoingRecord:
+    """A record for a client library.
+
+    Attributes:
+        partition: The partition to send it to.
+        key: Its key, or None.
+        value: Its value, or the identity of a tombstone.
+        deletes: Whether it is a tombstone, which has a key.
+    """
+
+    partition: int
+    key: bytes | None
+    value: bytes
+    deletes: bool = False
 
 
 class CallFailed(Exception):
@@ -104,7 +135,7 @@ class TransactionalClient(Protocol):
 
     def begin(self) -> None: ...
 
-    def send(self, sequence: int, partition: int, value: bytes) -> None:
+    def send(self, sequence: int, record: OutgoingRecord) -> None:
         """Hand a record over; a refusal is reported for the record, and not raised."""
 
     def send_offsets(self, positions: Mapping[int, int], group: Any, seconds: float) -> None:
@@ -164,10 +195,17 @@ class LibrdkafkaClient:
         with _failing():
             self._producer.begin_transaction()
 
-    def send(self, sequence: int, partition: int, value: bytes) -> None:
+    def send(self, sequence: int, record: OutgoingRecord) -> None:
+        what: dict[str, Any] = {"value": record.value}
+        if record.deletes:
+            what = {"headers": [(TOMBSTONE_HEADER, record.value)]}
+        if record.key is not None:
+            what["key"] = record.key
         report = partial(self._delivered, sequence)
         try:
-            self._producer.produce(self._topic, value, partition=partition, on_delivery=report)
+            self._producer.produce(
+                self._topic, partition=record.partition, on_delivery=report, **what
+            )
         except BufferError:
             self._refused(sequence, KafkaError(KafkaError._QUEUE_FULL))
         except KafkaException as refusal:
@@ -261,6 +299,7 @@ class ProgramClient:
     def __init__(self, spec: TransactionalSpec, seconds: float, report: Report) -> None:
         """Start the program; ``seconds`` is how long each call waits for its answer."""
         self._library = spec.library
+        self._version = version_of(spec)
         self._report = report
         self.ready = False
         self._pending: set[int] = set()
@@ -281,9 +320,14 @@ class ProgramClient:
     def begin(self) -> None:
         self._call(Begin(), 0.0)
 
-    def send(self, sequence: int, partition: int, value: bytes) -> None:
+    def send(self, sequence: int, record: OutgoingRecord) -> None:
         self._pending.add(sequence)
-        self._program.tell(send_line(sequence, partition, value))
+        if record.key is None:
+            self._program.tell(send_line(sequence, record.partition, record.value))
+            return
+        keyed = SendTombstone if record.deletes else SendKeyed
+        command = keyed(sequence, record.partition, record.key, record.value)
+        self._program.tell(encode_command(command))
 
     def send_offsets(self, positions: Mapping[int, int], _group: Any, seconds: float) -> None:
         """Send offsets; the program has the metadata of its consumer."""
@@ -296,8 +340,11 @@ class ProgramClient:
         self._call(Abort(), seconds)
 
     def serve(self, seconds: float) -> None:
-        for saying in self._program.hear(seconds):
-            self._note(saying)
+        if self.ready:
+            self._hear(seconds)
+            return
+        with greeted(self._library, self._version):
+            self._hear(seconds)
         if not self.ready and time.monotonic() >= self._ready_by:
             raise ProgramFailed(f"the program was not ready within {READY_S:g} s")
 
@@ -305,6 +352,10 @@ class ProgramClient:
         with suppress(ProgramFailed):
             self.serve(0.0)
         self._program.kill()
+
+    def _hear(self, seconds: float) -> None:
+        for saying in self._program.hear(seconds):
+            self._note(saying)
 
     def _call(self, command: Command, seconds: float) -> None:
         self._answer, self._asked = None, True
@@ -333,7 +384,8 @@ class ProgramClient:
                 if not self._asked:
                     raise ProgramFailed("the program answered without a question")
                 self._answer, self._asked = saying, False
-            case Ready():
+            case Ready() as ready:
+                check_version(ready, self._version)
                 self.ready = True
             case Flushed():
                 raise ProgramFailed("the program has flushed without an order")
@@ -353,6 +405,11 @@ class ProgramClient:
         self._report(number, outcome, offset, error)
 
 
+def version_of(spec: TransactionalSpec) -> int:
+    """Return the version of the protocol that the program of a session must speak."""
+    return VERSION if spec.keys is None else KEYED_VERSION
+
+
 def _greeting(spec: TransactionalSpec, seconds: float) -> bytes:
     properties = {
         "bootstrap.servers": spec.bootstrap_servers,
@@ -362,7 +419,8 @@ def _greeting(spec: TransactionalSpec, seconds: float) -> bytes:
         **program_properties(spec),
     }
     reads = transformer_properties(spec) if isinstance(spec, TransformerSpec) else None
-    return greeting([spec.topic], properties, spec.library, consumer=reads)
+    version = version_of(spec)
+    return greeting([spec.topic], properties, spec.library, consumer=reads, version=version)
 
 
 # --- session --------------------------------------------------------------------------------------
@@ -376,6 +434,15 @@ ASK_S = 1.0
 DECIDE_S = 15.0
 PAUSE_S = 0.1
 """The pause between two questions, in seconds."""
+
+
+class RecordDraw(NamedTuple):
+    """The drawn part of a record. ``key`` is the number of its key, or None; ``deletes`` is whether
+    it is a tombstone."""
+
+    partition: int
+    key: int | None = None
+    deletes: bool = False
 
 
 def client_of(spec: TransactionalSpec, report: Report) -> TransactionalClient:
@@ -415,6 +482,8 @@ class ProducerSession:
             self._encode = Encoder(spec.cell, number, spec.record_bytes).encode
         except ValueError as error:
             raise SpecificationError(str(error)) from None
+        self._keys = keys_of(spec.keys, spec.partitions, None)
+        self._identities = tombstone_encoder(spec, number)
         self.client = make(spec, self._sends.resolve)
 
     @property
@@ -440,12 +509,23 @@ class ProducerSession:
         self._recorder.began(self.number, self.transaction, self._sends.figures()["sent"])
         return True
 
-    def send(self, partition: int) -> int:
+    def send(self, drawn: RecordDraw) -> int:
         """Send a record of the open transaction, and return its sequence number."""
-        (sequence,) = self._sends.invoke([partition])
+        keys = None if drawn.key is None else np.array([drawn.key])
+        deletes = None if self._identities is None else np.array([drawn.deletes])
+        (sequence,) = self._sends.invoke([drawn.partition], keys=keys, tombstones=deletes)
         self.sent += 1
-        self.client.send(sequence, partition, self._encode(sequence))
+        self.client.send(sequence, self._record(sequence, drawn))
         return sequence
+
+    def _record(self, sequence: int, drawn: RecordDraw) -> OutgoingRecord:
+        if self._keys is None or drawn.key is None:
+            return OutgoingRecord(drawn.partition, None, self._encode(sequence))
+        key = self._keys.text(drawn.key)
+        if drawn.deletes and self._identities is not None:
+            identity = self._identities.encode(sequence)
+            return OutgoingRecord(drawn.partition, key, identity, deletes=True)
+        return OutgoingRecord(drawn.partition, key, self._encode(sequence))
 
     def send_offsets(self, positions: Mapping[int, int], group: Any) -> bool:
         """Send the offsets of what was read to the open transaction, and return whether that was
@@ -567,6 +647,7 @@ class ClientDraws:
     def __init__(self, spec: TransactionalSpec) -> None:
         self._random = random.Random(f"{spec.seed}/{spec.client}")
         self._spec = spec
+        self._keys = keys_of(spec.keys, spec.partitions, None)
 
     def end(self) -> TransactionEnd:
         """Return the end of the next transaction."""
@@ -586,9 +667,14 @@ class ClientDraws:
             (self._spec.transaction_records + 1) // 2, 3 * self._spec.transaction_records // 2
         )
 
-    def partition(self) -> int:
-        """Return the partition of a record."""
-        return self._random.randrange(self._spec.partitions)
+    def record(self) -> RecordDraw:
+        """Return the partition of a record, or its key, which decides the partition, and whether it
+        is a tombstone."""
+        if self._keys is None:
+            return RecordDraw(self._random.randrange(self._spec.partitions))
+        key = self._random.randrange(len(self._keys.partitions))
+        deletes = bool(self._spec.tombstones) and self._random.random() < self._spec.tombstones
+        return RecordDraw(int(self._keys.partitions[key]), key, deletes)
 
 
 class SessionSequence:
@@ -625,7 +711,7 @@ class SessionSequence:
             self._keep(time.monotonic())
         return None
 
-    def fence(self, zombie: ProducerSession, partition: int) -> ProducerSession | None:
+    def fence(self, zombie: ProducerSession, drawn: RecordDraw) -> ProducerSession | None:
         """Have another session take over while ``zombie`` has a transaction open.
 
         The zombie goes on as if that had not happened: it sends one more record, and asks for the
@@ -633,7 +719,7 @@ class SessionSequence:
         """
         successor = self.next()
         if successor is not None:
-            zombie.send(partition)
+            zombie.send(drawn)
             zombie.commit()
         zombie.close()
         return successor

@@ -2,8 +2,8 @@
 
 It consumes, transforms and produces (KIP-98). What a poll of its group's member returned is read in
 one transaction. That transaction sends a record for each record of a producer, to a drawn
-partition. It also sends the offsets of all that was read (``send_offsets_to_transaction``, with the
-group's metadata: KIP-447).
+partition or with a drawn key. It also sends the offsets of all that was read
+(``send_offsets_to_transaction``, with the group's metadata: KIP-447).
 
 What a transformer sent is read and passed over. Where there is nothing else, it waits for the next
 poll. A share of the transactions is aborted.
@@ -31,7 +31,7 @@ from typing import Any, Protocol, TypeVar
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
 from ackproof.history.cell import LIBRDKAFKA
-from ackproof.history.payload import decode
+from ackproof.history.payload import Identity, decode, identifying
 from ackproof.history.transactional import FETCHED, NOTHING_COMMITTED, TRANSFORMERS
 from ackproof.workloads.configuration import consumer_properties
 from ackproof.workloads.consuming.polling import consumer_of
@@ -49,6 +49,7 @@ from ackproof.workloads.foreign.protocol import (
     Revoked,
     Saying,
     Seek,
+    Tombstone,
     encode_command,
 )
 from ackproof.workloads.process import main, note_error
@@ -160,7 +161,8 @@ class LibrdkafkaReader:
 
 
 def _read(message: Message, now: int) -> ShownRecord:
-    return ShownRecord(now, message.partition(), message.offset(), decode(message.value()))
+    said = identifying(message.value(), message.headers())
+    return ShownRecord(now, message.partition(), message.offset(), decode(said))
 
 
 def member_properties(spec: TransformerSpec) -> Config:
@@ -192,7 +194,7 @@ class TransformerProgram(ProgramClient):
         super().__init__(spec, ASK_S, report)
         self._has: set[int] = set()
         self._moved = False
-        self._records: list[Record] = []
+        self._records: list[Record | Tombstone] = []
         self._committed: dict[int, int] = {}
 
     @property
@@ -206,7 +208,7 @@ class TransformerProgram(ProgramClient):
         if moved:
             return None
         return [
-            ShownRecord(now, one.partition, one.offset, decode(one.value)) for one in self._records
+            ShownRecord(now, one.partition, one.offset, _identity(one)) for one in self._records
         ]
 
     def rewind(self) -> Mapping[int, int] | None:
@@ -239,7 +241,7 @@ class TransformerProgram(ProgramClient):
             case Revoked(partitions) | Lost(partitions):
                 self._has.difference_update(partitions)
                 self._rebalanced()
-            case Record():
+            case Record() | Tombstone():
                 self._records.append(saying)
             case Offset(partition, offset):
                 self._committed[partition] = NOTHING_COMMITTED if offset is None else offset
@@ -249,6 +251,10 @@ class TransformerProgram(ProgramClient):
     def _rebalanced(self) -> None:
         self._moved = True
         self._program.tell(encode_command(Proceed()))
+
+
+def _identity(one: Record | Tombstone) -> Identity | None:
+    return decode(one.identity if isinstance(one, Tombstone) else one.value)
 
 
 # --- the transformer ------------------------------------------------------------------------------
@@ -318,7 +324,7 @@ class Transformer:
         if not session.begin():
             return False
         made = [
-            (read, session.send(self._draws.partition()) if _to_transform(read) else None)
+            (read, session.send(self._draws.record()) if _to_transform(read) else None)
             for read in self._reads
         ]
         self._recorder.read(session.number, session.transaction, made)

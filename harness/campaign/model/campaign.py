@@ -29,6 +29,8 @@ class EvidenceSpec(Section):
 
     acked_min: Annotated[int, Field(ge=1)] = 1
     """Acked records without which a cell is `inconclusive`."""
+    removed_min: Annotated[int, Field(ge=0)] = 0
+    """The same for those that compaction or retention removed, in cells that have one."""
 
 
 class Limits(Section):

@@ -166,6 +166,7 @@ def _run(
                 ),
                 transactional=campaign.workload.is_transactional,
                 acked_min=campaign.evidence.acked_min,
+                removed_min=campaign.evidence.removed_min,
                 record_bytes=campaign.workload.record_bytes[1],
                 record_bytes_min=campaign.workload.record_bytes[0],
                 tombstones=campaign.workload.tombstones > 0,

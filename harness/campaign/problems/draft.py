@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from ackproof.harness.campaign.model.campaign import Campaign, Limits
+from ackproof.harness.campaign.model.campaign import Campaign, EvidenceSpec, Limits
 from ackproof.harness.campaign.model.cells import Sweep
 from ackproof.harness.campaign.model.clusters import ClusterSweep
 from ackproof.harness.campaign.model.expectations import Expectation
@@ -40,6 +40,7 @@ class Draft:
     faults: tuple[Entry, ...] | None
     failover: FailoverSpec | None
     limits: Limits | None
+    evidence: EvidenceSpec | None
 
     @property
     def as_campaign(self) -> Campaign:

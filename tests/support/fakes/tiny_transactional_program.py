@@ -44,15 +44,18 @@ def answer(verb: str, asked: int) -> str:
 def main() -> None:
     asked = {verb: itertools.count(1) for verb in ("init", "begin", "commit", "abort")}
     offset = itertools.count()
+    ready = "ready"
     for line in sys.stdin:
         verb, *words = line.split()
         if verb == "open":
-            say("ready")
-        elif verb == "send":
+            say(ready)
+        elif verb in ("send", "keyed", "tombstone"):
             say(f"acked {words[0]} {next(offset)}")
         elif verb in asked:
             say(answer(verb, next(asked[verb])))
-        else:
+        if line == "protocol 2\n" and MANNER != "unaware":
+            ready = "ready 2"
+        if verb not in asked and verb not in ("open", "send"):
             sys.stderr.write(f"told: {line}")
             sys.stderr.flush()
 

@@ -27,6 +27,7 @@ class Transformer:
         self.position = 0
         self.sent: int | None = None
         self.joined = False
+        self.ready = "ready"
         self.acked = itertools.count()
 
     def obey_until(self, last: str) -> None:
@@ -34,12 +35,14 @@ class Transformer:
             words = line.split()
             if words == [last]:
                 return
+            if words == ["protocol", "2"]:
+                self.ready = "ready 2"
             self.obey(words[0], words[1:], line)
 
     def obey(self, verb: str, words: list[str], line: str) -> None:
         match verb:
             case "open":
-                say("ready")
+                say(self.ready)
             case "poll":
                 self.poll()
             case "committed":
@@ -48,7 +51,7 @@ class Transformer:
             case "seek":
                 self.position = int(words[1])
                 say("done")
-            case "send":
+            case "send" | "keyed" | "tombstone":
                 say(f"acked {words[0]} {next(self.acked)}")
             case "offsets":
                 self.sent = int(words[1])
@@ -76,7 +79,8 @@ class Transformer:
             self.report("revoked 0")
             self.report("assigned 0")
         for value in VALUES[self.position : self.position + A_POLL]:
-            say(f"record 0 {self.position} 4 {value}")
+            deletes = MANNER == "tombstones" and self.position % 2
+            say(f"{'tombstone' if deletes else 'record'} 0 {self.position} 4 {value}")
             self.position += 1
         say("polled")
 
