@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from ackproof.checkers.arrays import NONE, Array, numbers_of
 from ackproof.checkers.checks.catalogue import TRANSACTION_CHECKERS
+from ackproof.checkers.checks.compaction import compaction_of, with_compaction
 from ackproof.checkers.checks.rows import ANOMALIES, rows_of_findings
 from ackproof.checkers.checks.transaction_history import (
     InputRows,
@@ -69,7 +70,7 @@ def gathered(run: RunEvidence, cell: Cell) -> Gathered:
     tables."""
     problems: list[str] = []
     partitions = cell.topic_partitions
-    indexed = [index([_unindexed(run, cell, one, problems)])[0] for one in partitions]
+    indexed = [_indexed(run, cell, one, problems) for one in partitions]
     committed = [_committed(run, partition, problems) for partition in partitions]
     inputs = _filtered(_table(run, "inputs", problems), "topic", cell.topic)
     told = transactions_of(_transactions(run, cell, problems).to_pylist())
@@ -80,8 +81,8 @@ def gathered(run: RunEvidence, cell: Cell) -> Gathered:
     history = TransactionalHistory(
         reads_committed=cell.reads_committed,
         transactions=told,
-        sent=_sent(indexed),
-        log=_log(indexed, committed),
+        sent=sent_rows(indexed),
+        log=log_rows(indexed, committed),
         shown=_shown(run, cell, inputs, problems),
         inputs=_inputs(inputs, cell),
         positions=_positions(run, cell, problems),
@@ -128,15 +129,14 @@ def _committed_beside_the_log(
             yield f"{where}: {len(beside)} {words} {beside.min()}"
 
 
-def _unindexed(
+def _indexed(
     run: RunEvidence, cell: Cell, partition: Partition, problems: list[str]
-) -> Unindexed:
+) -> PartitionHistory:
     sent, read = (list(map(str, run.writers.files(table, partition))) for table in ("sends", "log"))
     expected = run.expected("sends", partition, cell.name)
     sends, of_sends = columns.read("sends", sent, SEND_COLUMNS, expected)
     log, of_log = columns.read("log", read, LOG_COLUMNS)
-    problems += [*of_sends, *of_log]
-    return Unindexed(
+    unindexed = Unindexed(
         cell=cell.name,
         topic=partition[0],
         partition=partition[1],
@@ -144,6 +144,14 @@ def _unindexed(
         log=log,
         read=FinalRead(complete=False),
     )
+    (history,) = index([unindexed])
+    of_compaction: list[str] = []
+    planned = next(one for one in run.planned.cells if one.cell.name == cell.name)
+    compaction = compaction_of(run, planned, partition)
+    if compaction is not None:
+        history, of_compaction = with_compaction(history, compaction, sent, expected)
+    problems += [*of_sends, *of_log, *of_compaction]
+    return history
 
 
 def _committed(run: RunEvidence, partition: Partition, problems: list[str]) -> Array:
@@ -153,20 +161,29 @@ def _committed(run: RunEvidence, partition: Partition, problems: list[str]) -> A
     return numbers_of(rows["offset"])
 
 
-def _sent(indexed: Sequence[PartitionHistory]) -> SentRows:
+def sent_rows(indexed: Sequence[PartitionHistory]) -> SentRows:
     own_rows = [np.flatnonzero(_of_cell(one) & (one.fate != Fate.NEVER_SENT)) for one in indexed]
+    both = list(zip(indexed, own_rows, strict=True))
     return SentRows(
         **{
-            name: _joined(
-                getattr(one, name)[rows] for one, rows in zip(indexed, own_rows, strict=True)
-            )
+            name: _joined(getattr(one, name)[rows] for one, rows in both)
             for name in ("producer", "sequence", "fate", "asked")
         },
         partition=_numbered(indexed, map(len, own_rows)),
+        removable=_joined(
+            one.may_be_removed(rows, _places(one)[rows]) for one, rows in both
+        ).astype(bool),
     )
 
 
-def _log(indexed: Sequence[PartitionHistory], committed: Sequence[Array]) -> LogRows:
+def _places(one: PartitionHistory) -> Array:
+    """Return the offset of each record by number: of its ack, or else of its first copy in the
+    final log, or NONE if both are unknown. It may then be at any offset."""
+    first = np.append(one.log_offset, NONE)[one.first]
+    return np.where(one.acked_offset == NONE, first, one.acked_offset)
+
+
+def log_rows(indexed: Sequence[PartitionHistory], committed: Sequence[Array]) -> LogRows:
     """Return the final log. Payloads of other writers are left to the rule ``phantom``."""
     rows = []
     for one in indexed:

@@ -102,8 +102,9 @@ def together(claims: Sequence[Claims]) -> Claims:
 def vanished(claims: Claims, history: PartitionHistory) -> Claims:
     """Return the claims of consumers for offsets at which the final log has no record. Records
     below the start of the final log may have been deleted. In a compacted log a record goes when a
-    later one of its key is there, or if it is a tombstone of sufficient age; a record whose key is
-    unknown is left out. Needs a complete read."""
+    later one of its key is there, if its transaction was aborted, or if it is a tombstone of
+    sufficient age; a record whose key is unknown is left out. What a reader of committed records
+    was shown was committed. Needs a complete read."""
     if not history.read.complete:
         return claims.at(np.empty(0, dtype=np.int64))
     start = history.read.start or 0
@@ -114,6 +115,8 @@ def vanished(claims: Claims, history: PartitionHistory) -> Claims:
         record = np.where(known, claims.record, NONE)
         known &= np.append(history.keys, NONE)[record] != NONE
         gone &= known & ~history.may_be_removed(record, claims.offset)
+        if history.visible is None:
+            gone &= ~history.is_undecided(record)
     return claims.at(np.flatnonzero(gone))
 
 

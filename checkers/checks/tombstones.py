@@ -21,11 +21,12 @@ _NS_PER_S = 1e9
 
 
 def due_to_stand(history: PartitionHistory) -> Array:
-    """Return the numbers of the acked tombstones that must be in the final log: each is the last
-    record of its key, and younger than ``delete.retention.ms`` at the end of the final read."""
+    """Return the numbers of the acked tombstones that must be in the final log: each is committed,
+    the last record of its key, and younger than ``delete.retention.ms`` at the end of the final
+    read."""
     if history.deletes is None or history.tombstones is None or not history.read.complete:
         return history.named_acks[:0]
-    named = history.named_acks
+    named = history.named_acks[history.is_committed(history.named_acks)]
     acked = named[history.deletes[named] & history.read.covers(history.time[named])]
     offsets = history.acked_offset[acked]
     sent = history.asked[acked]
@@ -77,12 +78,13 @@ def too_early(history: PartitionHistory) -> pa.Table:
 def resurrected(history: PartitionHistory) -> pa.Table:
     """Return the values in the final log that are the last records of their keys there, although a
     tombstone was acked behind them, one row for each key. The time of a row is that of the last
-    such ack."""
+    such ack. Only committed values and tombstones count."""
     if history.deletes is None or history.keys is None:
         return NOTHING
-    gone = history.gone[history.deletes[history.gone]]
+    gone = history.gone[history.deletes[history.gone] & history.is_committed(history.gone)]
     gone = gone[history.acked_offset[gone] >= history.moved_from]
     ours = np.flatnonzero(history.log_record != NONE)
+    ours = ours[history.is_committed(history.log_record[ours])]
     deleted = _last_of_keys(history, gone, history.acked_offset[gone])
     standing = _last_of_keys(history, history.log_record[ours], history.log_offset[ours])
     both = (deleted != NONE) & (standing != NONE)
@@ -138,9 +140,9 @@ def missed(seen: ConsumerReads, spans: Iterable[ReadSpan], history: PartitionHis
     """Return the tombstones that a consumer had to read and did not.
 
     In one span, the consumer read a value as the last record of its key, and read on beyond an
-    acked tombstone of that key. When it did, ``delete.retention.ms`` had not passed since the
-    tombstone was sent, or since the span began, whichever was later. No later record of the key had
-    been sent. A tombstone that is in the final log is left out: it is a ``poll-skip``.
+    acked and committed tombstone of that key. When it did, ``delete.retention.ms`` had not passed
+    since the tombstone was sent, or since the span began, whichever was later. No later record of
+    the key had been sent. A tombstone that is in the final log is left out: it is a ``poll-skip``.
     """
     is_judged = history.tombstones is not None and history.read.complete
     found = [_missed_in(seen, span, history) for span in spans if is_judged]
@@ -166,7 +168,8 @@ def _missed_in(seen: ConsumerReads, span: ReadSpan, history: PartitionHistory) -
     known = (seen.record[span.rows] != NONE) & (seen.record[span.rows] < len(history.keys))
     read = span.rows[known]
     reached = np.maximum.accumulate(seen.offset[span.rows])
-    passed = history.named_acks[history.deletes[history.named_acks]]
+    passed = history.named_acks[history.is_committed(history.named_acks)]
+    passed = passed[history.deletes[passed]]
     passed = passed[history.acked_offset[passed] < reached[-1]]
     shown = _last_of_keys(history, seen.record[read], seen.offset[read])
     deleted = _last_of_keys(history, passed, history.acked_offset[passed])

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ackproof.checkers.arrays import NONE, Array
+from ackproof.checkers.index.partition_history import Fate
 from ackproof.history.names import SendType
 from ackproof.history.transactional import TRANSFORMERS, TransactionEvent
 
@@ -249,10 +250,12 @@ class NamedRows:
 @dataclass(frozen=True, kw_only=True)
 class SentRows(NamedRows):
     """The sends. ``fate`` is a :class:`checkers.index.partition_history.Fate`. ``asked`` is the
-    time at which each record was passed to its producer, or NONE if it is unknown."""
+    time at which each record was passed to its producer, or NONE if it is unknown. ``removable``
+    says whether compaction may have removed the record even if it was committed."""
 
     fate: Array
     asked: Array
+    removable: Array
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -330,10 +333,32 @@ class TransactionalHistory:
 
     @cached_property
     def stands(self) -> Array:
-        """Whether any record of each transaction is committed in the final log."""
+        """Whether each transaction is committed in the final log: any record of it is, or its
+        commit was answered and compaction may have removed all of its records."""
         mine = self.transactions_of(self.log)
         found = np.zeros(len(self.transactions), dtype=bool)
         found[mine[self.log.committed & (mine != NONE)]] = True
+        kept: Array = found | (
+            self.compacted_away & self.with_outcome(TransactionOutcome.COMMITTED)
+        )
+        return kept
+
+    @cached_property
+    def due(self) -> Array:
+        """Whether each of the sends must be committed in the final log if its transaction was
+        committed, or is there: compaction cannot have removed it."""
+        due: Array = ~self.sent.removable | np.isin(self.sent.keys, self.committed_keys)
+        return due
+
+    @cached_property
+    def compacted_away(self) -> Array:
+        """Whether compaction may have removed all records of each transaction, at least one of them
+        acked, if it was committed. The final log then says nothing about its outcome."""
+        mine = self.transactions_of(self.sent)
+        acked = (self.sent.fate == Fate.ACKED) & (mine != NONE)
+        found = np.zeros(len(self.transactions), dtype=bool)
+        found[mine[acked]] = True
+        found[mine[acked & self.due]] = False
         return found
 
     def with_outcome(self, *outcomes: TransactionOutcome) -> Array:
@@ -344,9 +369,11 @@ class TransactionalHistory:
     def certainly_not(self) -> Array:
         """Whether each transaction was certainly not committed. A transaction with an unknown
         outcome is decided by the time of a complete final read: the log has all of its records or
-        none."""
+        none, unless compaction may have removed all of them."""
         unknown = self.with_outcome(TransactionOutcome.UNKNOWN) & self.log_complete & ~self.stands
-        return self.with_outcome(TransactionOutcome.NOT_COMMITTED) | unknown
+        return self.with_outcome(TransactionOutcome.NOT_COMMITTED) | (
+            unknown & ~self.compacted_away
+        )
 
     @cached_property
     def input_transactions(self) -> Array:
@@ -358,10 +385,20 @@ class TransactionalHistory:
 
     @cached_property
     def transformed(self) -> Array:
-        """For each row of ``inputs``, whether its output record is committed."""
+        """For each row of ``inputs``, whether its output record was committed."""
+        return self._inputs_of(self.stands)
+
+    @cached_property
+    def perhaps_transformed(self) -> Array:
+        """For each row of ``inputs``, whether its output record may have been committed, and
+        compacted away."""
+        unknown = self.with_outcome(TransactionOutcome.UNKNOWN) & ~self.stands
+        return self._inputs_of(unknown & self.compacted_away)
+
+    def _inputs_of(self, chosen: Array) -> Array:
+        """Return which rows of ``inputs`` have an output record of the chosen transactions."""
         at = self.input_transactions
-        kept = np.append(self.stands, False)[at]
-        found: Array = (self.inputs.made != NONE) & kept & (at != NONE)
+        found: Array = (self.inputs.made != NONE) & np.append(chosen, False)[at] & (at != NONE)
         return found
 
 

@@ -31,7 +31,7 @@ from ackproof.checkers.index.partition_history import Fate
 
 def lost_commits(history: TransactionalHistory) -> Iterator[TransactionViolation]:
     """Yield one violation for each committed transaction without committed records. Needs the whole
-    final log, also as read_committed."""
+    final log, also as read_committed. What compaction may have removed does not count."""
     if not history.log_complete:
         return
     wrote, kept = _kept(history, history.sent.fate != Fate.FAILED)
@@ -57,6 +57,9 @@ def torn(history: TransactionalHistory) -> Iterator[TransactionViolation]:
     If the outcome is unknown, only acked records count. The client library does not request a
     commit while a record is not acked, so the coordinator's decision says nothing about such a
     record.
+
+    A record that compaction may have removed is not missing. Suppose a transaction wrote keys 1 and
+    2, and a later one key 1. A cleaner leaves key 2 of the first.
     """
     if not history.log_complete:
         return
@@ -67,7 +70,7 @@ def torn(history: TransactionalHistory) -> Iterator[TransactionViolation]:
     wrote, kept = _kept(history, asked)
     split = ~history.with_outcome(TransactionOutcome.NOT_COMMITTED) & (kept > 0) & (kept < wrote)
     mine = history.transactions_of(history.sent)
-    gone = asked & ~np.isin(history.sent.keys, history.committed_keys)
+    gone = asked & history.due & ~np.isin(history.sent.keys, history.committed_keys)
     for at in np.flatnonzero(split).tolist():
         one = history.transactions[at]
         row = int(np.flatnonzero((mine == at) & gone)[0])
@@ -146,10 +149,10 @@ def _shown(
 
 
 def _kept(history: TransactionalHistory, asked: Array) -> tuple[Array, Array]:
-    """Return for each transaction the number of its sends that are selected by ``asked``, and the
-    number of these that are committed in the log."""
+    """Return for each transaction the number of its sends that are selected by ``asked`` and due,
+    and the number of these that are committed in the log."""
     mine = history.transactions_of(history.sent)
-    counted = asked & (mine != NONE)
+    counted = asked & history.due & (mine != NONE)
     stands = counted & np.isin(history.sent.keys, history.committed_keys)
     many = len(history.transactions)
     wrote, kept = (np.bincount(mine[of], minlength=many) for of in (counted, stands))
@@ -178,14 +181,16 @@ _BEYOND_ALL = 2**62
 def offsets_without_records(history: TransactionalHistory) -> Iterator[TransactionViolation]:
     """Yield one violation for each producer's record below the group's offset without an output
     record of a committed transaction. If the group reads committed records only, the record must be
-    committed. Needs the final log and all reads of transformers."""
+    committed. Needs the final log and all reads of transformers. An output record that compaction
+    may have removed counts."""
     if not history.log_complete or "inputs" in history.lacking:
         return
     log = history.log
     below = log.offset < _positions(history, log.partition, unknown=NONE)
     due = below & of_producers(log) & (log.committed | (not history.reads_committed))
     rows = np.flatnonzero(due)
-    done = _places(history.inputs.partition, history.inputs.offset)[history.transformed]
+    kept = history.transformed | history.perhaps_transformed
+    done = _places(history.inputs.partition, history.inputs.offset)[kept]
     missed = rows[~np.isin(_places(log.partition[rows], log.offset[rows]), done)]
     for row in missed:
         position = history.positions[int(log.partition[row])]

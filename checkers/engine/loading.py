@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
-from ackproof.checkers.arrays import NONE, numbers_of
+from ackproof.checkers.arrays import numbers_of
+from ackproof.checkers.checks.compaction import with_compaction
 from ackproof.checkers.context.fault_windows import FaultWindows
 from ackproof.checkers.engine.results import HISTORY, CheckError
 from ackproof.checkers.engine.work_items import WorkItem
@@ -84,8 +85,11 @@ def _of_history(*messages: str) -> tuple[CheckError, ...]:
 def _loaded(item: WorkItem, history: PartitionHistory, of_files: tuple[CheckError, ...]) -> Loaded:
     visible, of_visible = _visible(item, history)
     history = replace(history, transactional=item.transactional, visible=visible)
-    if item.compacted:
-        history = _with_keys(item, history)
+    of_compaction: list[str] = []
+    if item.compaction is not None:
+        history, of_compaction = with_compaction(
+            history, item.compaction, item.sends, item.expected
+        )
     unknown = history.lost_or_deleted
     message = (
         f"{unknown} records without an offset are lost, or were deleted by "
@@ -96,6 +100,7 @@ def _loaded(item: WorkItem, history: PartitionHistory, of_files: tuple[CheckErro
     check_errors = (
         *of_files,
         *of_visible,
+        *_of_history(*of_compaction),
         *contradictions(history.contradictory),
         *unread(len(history.unread)),
         *contested(history.contested),
@@ -114,25 +119,6 @@ def _visible(
         return None, ()
     rows, problems = columns.read("committed", item.committed, ("offset",))
     return np.isin(history.log_offset, numbers_of(rows["offset"])), _of_history(*problems)
-
-
-_KEYED = ("producer", "sequence", "key", "tombstone")
-
-
-def _with_keys(item: WorkItem, history: PartitionHistory) -> PartitionHistory:
-    """Return the history with the keys of its records, and which of them are tombstones. Only
-    compacted logs are read a second time for that."""
-    rows, _ = columns.read("sends", item.sends, _KEYED, item.expected)
-    rows = rows.filter(rows["key"].is_valid())
-    each = (rows[name].to_pylist() for name in _KEYED)
-    keyed = {row[:2]: row[2:] for row in zip(*each, strict=True)}
-    names = zip(history.producer.tolist(), history.sequence.tolist(), strict=True)
-    found = [keyed.get(name, (NONE, False)) for name in names]
-    keys = np.fromiter((key for key, _ in found), np.int64, len(found))
-    if item.tombstones is None:
-        return replace(history, keys=keys)
-    deletes = np.fromiter((bool(tombstone) for _, tombstone in found), bool, len(found))
-    return replace(history, keys=keys, deletes=deletes, tombstones=item.tombstones)
 
 
 def contradictions(records: int) -> tuple[CheckError, ...]:

@@ -555,8 +555,8 @@ def is_whole(item: WorkItem) -> bool:
     """Return whether judging the item takes the whole log: because of consumers, transactions,
     deleted records or a checker of a plug-in."""
     needs_all = bool(item.consumers) or bool(item.plugin_work)
-    deletes = item.deleted_before > 0 or item.retention is not None or item.compacted
-    return needs_all or item.transactional or deletes
+    deletes = item.deleted_before > 0 or item.retention is not None
+    return needs_all or item.transactional or deletes or item.compaction is not None
 
 
 def reconcile_oversized(

@@ -131,11 +131,12 @@ def _examined(history: PartitionHistory) -> Counter[str]:
 
 def _forgotten(history: PartitionHistory) -> Counter[str]:
     """Count the acked records that the topic's cleanup policy has removed. Only a record that a
-    consumer read is known to have been kept until then."""
+    consumer read is known to have been kept until then; what was not committed need not be."""
     if history.deletions is None and history.keys is None:
         return Counter()
     forgotten, deletions = history.forgotten, history.deletions
-    unread = len(forgotten) if history.seen is None else int((history.seen[forgotten] != 1).sum())
+    kept = forgotten[history.is_committed(forgotten)]
+    unread = len(kept) if history.seen is None else int((history.seen[kept] != 1).sum())
     return Counter(
         {
             status.FORGOTTEN: len(forgotten),

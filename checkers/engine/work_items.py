@@ -3,6 +3,12 @@ to a task."""
 
 from dataclasses import dataclass, field
 
+from ackproof.checkers.checks.compaction import (
+    CompactionEvidence,
+    compaction_of,
+    end_of_final_read,
+    is_any_clock_changed,
+)
 from ackproof.checkers.checks.planned_consumers import consumers_of, group_of
 from ackproof.checkers.checks.plugin_work import PluginWork, work_of
 from ackproof.checkers.checks.read_anomalies import PartitionGuarantees
@@ -10,7 +16,7 @@ from ackproof.checkers.checks.read_counts import Consumer, PlannedGroupWork
 from ackproof.checkers.checks.replicas import copies
 from ackproof.checkers.context.coverage import ack_periods
 from ackproof.checkers.context.fault_windows import windows
-from ackproof.checkers.context.faults import CLOCKS, FOREVER, Partition, deleted_before
+from ackproof.checkers.context.faults import Partition, deleted_before
 from ackproof.checkers.context.final_reads import FinalRead
 from ackproof.checkers.context.observed import Span
 from ackproof.checkers.context.partition_guarantees import (
@@ -22,8 +28,6 @@ from ackproof.checkers.context.partition_guarantees import (
 from ackproof.checkers.context.retention import (
     ObservedStarts,
     RetentionEvidence,
-    TombstoneEvidence,
-    longest_absence_ns,
     retention_of,
 )
 from ackproof.checkers.context.row_times import ANY, Expected
@@ -68,7 +72,6 @@ class WorkItem:
         moment_starts: The start of each of these.
         moment_ends: The end of each of these.
         shown_unpromised_before, shown_unknown_before: The validity window of what consumers read.
-        compacted: Whether the log is compacted.
         tiered: Whether closed segments are copied to a remote tier.
         consumers: The planned consumers of the partition.
         groups: The guarantees to consumer groups.
@@ -84,7 +87,7 @@ class WorkItem:
             (:mod:`checkers.index.sequences`).
         plugin_work: The work of plug-ins' checkers on it.
         retention: What is known of deletions by retention, or None if the topic sets no retention.
-        tombstones: What is known of the removal of tombstones, or None if none are sent.
+        compaction: The evidence of compaction, or None if the log is not compacted.
     """
 
     run: int
@@ -108,7 +111,6 @@ class WorkItem:
     moment_ends: list[int]
     shown_unpromised_before: int
     shown_unknown_before: int
-    compacted: bool
     tiered: bool
     consumers: list[Consumer]
     groups: list[PlannedGroupWork]
@@ -126,7 +128,7 @@ class WorkItem:
     unknown_in: list[tuple[int, int]] = field(default_factory=list)
     plugin_work: list[PluginWork] = field(default_factory=list)
     retention: RetentionEvidence | None = None
-    tombstones: TombstoneEvidence | None = None
+    compaction: CompactionEvidence | None = None
 
     @property
     def key(self) -> Key:
@@ -213,7 +215,6 @@ def _item(run: RunEvidence, planned: PlannedCell, partition: Partition) -> WorkI
         moment_ends=[within_int64(moment.span.end) for moment in counted],
         shown_unpromised_before=within_int64(shown.unpromised_before),
         shown_unknown_before=within_int64(shown.unknown_before),
-        compacted=cell.compacts,
         tiered=cell.tiered,
         consumers=consumers_of(run, partition),
         groups=[group_of(run, cell, group, partition) for group in planned.groups],
@@ -230,7 +231,7 @@ def _item(run: RunEvidence, planned: PlannedCell, partition: Partition) -> WorkI
         sequence_range=RANGE * cell.partitions,
         plugin_work=work_of(run, planned, partition),
         retention=_retention(run, planned, partition),
-        tombstones=_tombstones(run, planned, partition),
+        compaction=compaction_of(run, planned, partition),
     )
 
 
@@ -243,36 +244,11 @@ def _retention(
     return RetentionEvidence(
         policy=policy,
         starts=run.log_starts.get(partition, ObservedStarts()),
-        read_over=_read_over(run),
+        read_over=end_of_final_read(run),
         value_bytes=planned.value_bytes,
         clock_bound_ns=run.clock_bound_ns(partition),
-        clocks_changed=_clocks_changed(run),
+        clocks_changed=is_any_clock_changed(run),
     )
-
-
-def _tombstones(
-    run: RunEvidence, planned: PlannedCell, partition: Partition
-) -> TombstoneEvidence | None:
-    retention_ms = planned.cell.delete_retention_ms
-    if not planned.tombstones or retention_ms is None:
-        return None
-    over = _read_over(run)
-    reading_ns = FOREVER if run.read_began is None else over - run.read_began
-    return TombstoneEvidence(
-        retention_ms=retention_ms,
-        read_over=over,
-        unseen_ns=max(reading_ns, longest_absence_ns(run.observation.of(partition), over)),
-        clock_bound_ns=run.clock_bound_ns(partition, "sends", "polls"),
-        clocks_changed=_clocks_changed(run),
-    )
-
-
-def _read_over(run: RunEvidence) -> int:
-    return FOREVER if run.read_over is None else within_int64(run.read_over)
-
-
-def _clocks_changed(run: RunEvidence) -> bool:
-    return any(fault.begun and fault.name in CLOCKS for fault in (*run.faults, *run.unrecorded))
 
 
 def _committed(run: RunEvidence, planned: PlannedCell, partition: Partition) -> list[str] | None:

@@ -266,6 +266,21 @@ class Fate(IntEnum):
     ACKED = 3
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decisions:
+    """The outcomes of the transactions of a compacted log, by record number. A record that is
+    neither committed nor aborted is *undecided*: its client never learned the outcome, and the
+    final log does not show it.
+
+    Attributes:
+        committed: Whether each record was certainly committed.
+        aborted: Whether each record was certainly not committed.
+    """
+
+    committed: Array
+    aborted: Array
+
+
 @dataclass(frozen=True, kw_only=True)
 class PartitionHistory:
     """The history of one partition of one run.
@@ -308,6 +323,8 @@ class PartitionHistory:
         retention: What is known of deletions by retention, or None if the topic sets no retention.
         keys: The number of each record's key by record number, or NONE if it has none or it is
             unknown. None if the log is not compacted.
+        decisions: The outcomes of the records' transactions. None if the log is not compacted, or
+            not written in transactions, so that every record counts as committed.
         deletes: Whether each record is a tombstone, by record number. None if no tombstones are
             sent.
         tombstones: What is known of the removal of tombstones, or None if none are sent.
@@ -348,6 +365,7 @@ class PartitionHistory:
     deleted_before: int = 0
     retention: RetentionEvidence | None = None
     keys: Array | None = None
+    decisions: Decisions | None = None
     deletes: Array | None = None
     tombstones: TombstoneEvidence | None = None
     selected: Array | None = None
@@ -454,14 +472,13 @@ class PartitionHistory:
     @cached_property
     def compacted(self) -> Array:
         """The numbers of the absent records that compaction may have removed, ascending: those that
-        are not the last of their key, tombstones of sufficient age, and those that an unanswered
-        tombstone may have deleted (:attr:`perhaps_deleted`). Where the key or the offset of an
-        absent record is unknown, that is unknown (:attr:`unkeyed`), and it is one of them. Empty if
-        the log is not compacted."""
+        :meth:`may_be_removed`, and undecided ones, which were discarded if their transaction was
+        aborted. Where the key or the offset of an absent record is unknown, that is unknown
+        (:attr:`unkeyed`), and it is one of them. Empty if the log is not compacted."""
         if self.keys is None:
             return self.gone[:0]
         gone = self.gone[(self.acked_offset[self.gone] >= self.deleted_before)]
-        removable = self.may_be_removed(gone, self.acked_offset[gone])
+        removable = self.may_be_removed(gone, self.acked_offset[gone]) | self.is_undecided(gone)
         nameless = (self.keys[self.gone] == NONE) | (self.acked_offset[self.gone] == NONE)
         found: Array = np.union1d(gone[removable], self.gone[nameless]).astype(np.int64)
         return found
@@ -477,24 +494,43 @@ class PartitionHistory:
     @property
     def is_keyless(self) -> bool:
         """Whether the log is compacted and the key of some record is unknown, so that it is unknown
-        whether a read of that record may have been compacted away."""
-        return self.keys is not None and bool((self.keys == NONE).any())
+        whether a read of that record may have been compacted away. An aborted record needs no
+        key."""
+        if self.keys is None:
+            return False
+        keyless = self.keys == NONE
+        return bool(
+            (keyless if self.decisions is None else keyless & ~self.decisions.aborted).any()
+        )
 
     @cached_property
     def _last_of_keys(self) -> Array:
         """The highest offset of an ack or of the final log for each key, or NONE; the last place is
-        for records without a key."""
+        for records without a key. Only committed records count."""
         assert self.keys is not None
         last = np.full(int(self.keys.max(initial=NONE)) + 2, NONE, dtype=np.int64)
-        ours, acked = self.log_record != NONE, self.named_acks
+        ours, acked = np.flatnonzero(self.log_record != NONE), self.named_acks
+        ours = ours[self.is_committed(self.log_record[ours])]
+        acked = acked[self.is_committed(acked)]
         np.maximum.at(last, self.keys[self.log_record[ours]], self.log_offset[ours])
         np.maximum.at(last, self.keys[acked], self.acked_offset[acked])
         last[-1] = NONE
         return last
 
     def is_superseded(self, records: Array, offsets: Array) -> Array:
-        """Return, for each of these records at an offset, whether the log is compacted and a record
-        of its key is behind it, or was acked there. The record NONE has no key."""
+        """Return, for each of these records at an offset, whether the log is compacted and a
+        committed record of its key is behind it, or was acked there. The record NONE has no key.
+
+        Kafka's cleaner never lets an aborted record supersede another one
+        (``CleanedTransactionMetadata``), and cleans nothing above the last stable offset.
+
+        1. Offset 5 has a committed value of a key, and offset 9 a value of an aborted transaction.
+        2. A cleaner that kept offset 9 as the newest would remove offset 5.
+        3. Offset 9 is shown to no reader of committed records, so that the key would be gone.
+
+        An undecided record supersedes nothing, either: if it was committed, it or a later one of
+        its key stands, and what stands among the committed records is not undecided.
+        """
         if self.keys is None:
             return np.zeros(len(records), dtype=bool)
         later: Array = self._last_of_keys[np.append(self.keys, NONE)[records]] > offsets
@@ -502,12 +538,38 @@ class PartitionHistory:
 
     def may_be_removed(self, records: Array, offsets: Array) -> Array:
         """Return, for each of these records at an offset, whether compaction may have removed it
-        before the end of the final read. The record NONE has no key."""
-        superseded = self.is_superseded(records, offsets)
+        before the end of the final read: it is not the last of its key, its transaction was
+        aborted, it is a tombstone of sufficient age, or a tombstone of unknown outcome may have
+        deleted it (:attr:`perhaps_deleted`). An undecided record counts as a committed one. The
+        record NONE has no key."""
+        superseded = self.is_superseded(records, offsets) | self._is_aborted(records)
         if self.deletes is None or self.tombstones is None:
             return superseded
         removable: Array = superseded | self._is_expired(records, offsets)
         return removable | self._is_perhaps_deleted(records, offsets)
+
+    def is_committed(self, records: Array) -> Array:
+        """Return whether each of these records counts as committed. Without transactions, each
+        does."""
+        if self.decisions is None:
+            return np.ones(len(records), dtype=bool)
+        committed: Array = self.decisions.committed[records]
+        return committed
+
+    def is_undecided(self, records: Array) -> Array:
+        """Return whether each of these records may have been committed or aborted. The record NONE
+        is not."""
+        if self.decisions is None:
+            return np.zeros(len(records), dtype=bool)
+        settled = np.append(self.decisions.committed | self.decisions.aborted, True)
+        undecided: Array = ~settled[records]
+        return undecided
+
+    def _is_aborted(self, records: Array) -> Array:
+        if self.decisions is None:
+            return np.zeros(len(records), dtype=bool)
+        aborted: Array = np.append(self.decisions.aborted, False)[records]
+        return aborted
 
     @property
     def tombstones_acked(self) -> int:
@@ -518,12 +580,13 @@ class PartitionHistory:
 
     @property
     def perhaps_deleted(self) -> int:
-        """The number of absent records for whose removal only an unanswered or unrecorded tombstone
-        can account."""
+        """The number of absent records for whose removal only a tombstone can account that was not
+        acked, is undecided, or is not recorded."""
         if self.deletes is None:
             return 0
         records, offsets = self.compacted, self.acked_offset[self.compacted]
         certain = self.is_superseded(records, offsets) | self._is_expired(records, offsets)
+        certain |= ~self.is_committed(records)
         return int(np.count_nonzero(~certain & self._is_perhaps_deleted(records, offsets)))
 
     @cached_property
@@ -566,8 +629,8 @@ class PartitionHistory:
         return found
 
     def _is_perhaps_deleted(self, records: Array, offsets: Array) -> Array:
-        """Return whether a tombstone without an ack may have deleted each of these records, and may
-        be gone itself. It was then appended behind the record, and so is not older."""
+        """Return whether a tombstone of unknown outcome may have deleted each of these records, and
+        may be gone itself. It was then appended behind the record, and so is not older."""
         assert self.keys is not None
         assert self.tombstones is not None
         perhaps = self._perhaps_deleted_keys[np.append(self.keys, NONE)[records]]
@@ -578,17 +641,23 @@ class PartitionHistory:
 
     @cached_property
     def _perhaps_deleted_keys(self) -> Array:
-        """Whether a tombstone of each key may be gone that was not acked: one without an outcome,
-        or one that is not recorded; the last place is for records without a key."""
+        """Whether a tombstone of each key may be gone whose outcome is unknown: one without an ack,
+        an undecided one, or one that is not recorded; the last place is for records without a
+        key."""
         assert self.keys is not None
         assert self.deletes is not None
         assert self.tombstones is not None
         has_passed, over = self.tombstones.has_passed, self.tombstones.read_over
         deleted = np.zeros(int(self.keys.max(initial=NONE)) + 2, dtype=bool)
-        if self.crashed or not self.sends_whole:
+        # A client records the sends of a transaction before it requests the commit, so that a crash
+        # leaves only aborted records unrecorded.
+        if not self.sends_whole or (self.crashed and self.decisions is None):
             deleted[:] = has_passed(self.begun, over)
-        unanswered = self.deletes & (self.fate == Fate.INDETERMINATE) & (self.first == NONE)
-        deleted[self.keys[unanswered & has_passed(self.asked, over)]] = True
+        every = np.arange(len(self.fate))
+        unknown = (self.fate == Fate.INDETERMINATE) | self.is_undecided(every)
+        unknown &= self.deletes & (self.first == NONE) & (self.fate != Fate.FAILED)
+        unknown &= ~self._is_aborted(every)
+        deleted[self.keys[unknown & has_passed(self.asked, over)]] = True
         deleted[-1] = False
         return deleted
 

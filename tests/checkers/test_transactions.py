@@ -1,5 +1,6 @@
 """Transactions as their clients left them on disk: made into one history, looked at, judged."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +12,9 @@ import pytest
 from ackproof.checkers.checks.check_transactions import LOOKED, CellTransactions, check_transactions
 from ackproof.checkers.checks.transaction_rules import cycles
 from ackproof.checkers.context.run import RunEvidence, gather
+from ackproof.checkers.context.status import FORGOTTEN, FORGOTTEN_UNREAD
+from ackproof.checkers.engine.reconcile import reconcile
+from ackproof.checkers.engine.work_items import work_items
 from ackproof.checkers.guarantees.decisions import judged
 from ackproof.checkers.guarantees.facts import Facts
 from ackproof.history.cell import Cell
@@ -266,6 +270,75 @@ def test_each_planted_transaction_anomaly_breaks_one_guarantee(tmp_path: Path, p
     judgement = guarantees(told, cell())
     assert judgement.pop(broken) == (True, False)
     assert set(judgement.values()) == {(True, True)}
+
+
+def _counted_reads(*records: int) -> list[Mapping[str, Any]]:
+    ends = (6, 2)
+    return [
+        {**read(partition=number, end=ends[number]), "records": many}
+        for number, many in enumerate(records)
+    ]
+
+
+def compacted() -> tuple[dict[tuple[str, str], list[Mapping[str, Any]]], Cell]:
+    """The sound rows in a compacted topic, whose cleaner has removed two records: one that the
+    transformer's has superseded, and the one of the aborted transaction."""
+    rows = sound()
+    keyed = ("sends", PRODUCER), ("sends", TRANSFORMER)
+    for key in keyed:
+        rows[key] = [{"key": row["partition"], **row} for row in rows[key]]
+    rows["log", "final-read"] = [stands(0, 4, OTHER, 0), stands(1, 0, FIRST, 1)]
+    rows["committed", "final-read"] = [{"partition": 0, "offset": 4}, {"partition": 1, "offset": 0}]
+    rows["reads", "final-read"] = _counted_reads(1, 1)
+    of = cell()
+    return rows, replace(of, settings={**of.settings, "topic.cleanup.policy": "compact"})
+
+
+def counted(run: RunEvidence) -> Counter[str]:
+    """Return the counts of all partitions of a run, as tasks count them."""
+    totals = reconcile(work_items(run), lambda _rows: None)
+    assert [error.message for one in totals for error in one.check_errors] == []
+    return sum((Counter(one.counts) for one in totals), Counter())
+
+
+def test_compacted_transactions_are_whole_and_nothing_is_lost(tmp_path: Path) -> None:
+    rows, of = compacted()
+    told = looked(tmp_path, rows, of)
+    assert (anomalies(told), told.gaps, told.why) == ([], (), ())
+    assert set(guarantees(told, of).values()) == {(True, True)}
+    counts = counted(evidence(tmp_path / "again", rows, of))
+    assert (counts["lost"], counts[FORGOTTEN]) == (0, 2)
+    assert counts[FORGOTTEN_UNREAD] == 1, "an aborted record need not be read"
+
+
+def test_lost_value_of_compacted_transactions_is_found(tmp_path: Path) -> None:
+    rows, of = compacted()
+    for table in ("log", "committed"):
+        rows[table, "final-read"] = rows[table, "final-read"][:1]
+    rows["reads", "final-read"] = _counted_reads(1, 0)
+    told = looked(tmp_path, rows, of)
+    assert anomalies(told) == [("lost-commit", -1, None)]
+    assert counted(evidence(tmp_path / "again", rows, of))["lost"] == 1
+
+
+def test_unknown_outcomes_of_compacted_transactions_lose_nothing(tmp_path: Path) -> None:
+    """Rows of a client are missing, or the read of committed records did not come to its end."""
+    rows, of = compacted()
+    nothing = {
+        **rows,
+        ("log", "final-read"): [],
+        ("committed", "final-read"): [],
+        ("reads", "final-read"): _counted_reads(0, 0),
+    }
+    assert counted(evidence(tmp_path / "nothing", nothing, of))["lost"] == 2
+    short = written(tmp_path / "short", nothing, of)
+    next((tmp_path / "short").glob(f"transactions.{TRANSFORMER}*")).unlink()
+    assert counted(gather(tmp_path / "short", short))["lost"] == 0
+    rows["transactions", TRANSFORMER][-1] = event(51, OTHER, 1, "commit", "info")
+    rows["committed", "final-read"] = [{"partition": 1, "offset": 0}]
+    assert counted(evidence(tmp_path / "aborted", rows, of))["lost"] == 1
+    rows["committed_reads", "final-read"] = [read(partition=0, complete=False)]
+    assert counted(evidence(tmp_path / "cut", rows, of))["lost"] == 0
 
 
 def test_read_uncommitted_has_no_guarantee_about_aborted_records(tmp_path: Path) -> None:

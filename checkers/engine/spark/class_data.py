@@ -39,7 +39,6 @@ _NOTHING = WorkItem(
     moment_ends=[],
     shown_unpromised_before=0,
     shown_unknown_before=0,
-    compacted=False,
     tiered=False,
     consumers=[],
     groups=[],

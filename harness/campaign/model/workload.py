@@ -137,9 +137,10 @@ class WorkloadSpec(Section):
     """Bytes of a record's value. A range is drawn evenly; a record has the same size in every
     run."""
     keys: Annotated[int, Field(ge=1, le=KEYS_MAX)] | None = None
-    """Keys of each producer, used in turn; at least one a partition. Key n goes to partition n
-    modulo their number, or to that of `producer.partitioner` (for librdkafka all but `random`, for
-    other libraries `murmur2`); an ack from another partition is reported. Default: no keys."""
+    """Keys of each producer, used in turn (in transactions: drawn); at least one a partition. Key
+    n goes to partition n modulo their number, or to that of `producer.partitioner` (for librdkafka
+    all but `random`, for other libraries `murmur2`); an ack from another partition is reported.
+    Default: no keys."""
     tombstones: Annotated[float, Field(ge=0, le=0.9, allow_inf_nan=False)] = 0.0
     """Share of records that delete their key, drawn by the seed. Needs compacted topics with
     `delete.retention.ms`."""

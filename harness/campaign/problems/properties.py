@@ -54,6 +54,7 @@ _AGE_MIN_MS = 10_000
 """The shortest ``retention.ms`` that can be tested. A quarter of it must be longer than an answer
 with the start of a log may take (:mod:`checkers.context.retention`)."""
 _PRODUCE = "produce"
+_TRANSACTIONS = "transactions"
 _POLICY = "cleanup.policy"
 _CLEANUP = re.compile(r"(log\.)?cleanup\.policy")
 _CLOCKS = re.compile(r"-clock$")
@@ -250,6 +251,7 @@ def retention_problems(draft: Draft) -> Iterator[Problem]:
                 yield Problem(field=f"{where}.{name}", reason=reason)
     yield from _kept_too_short(draft, least_ms)
     yield from _forgetting_problems(draft, least_ms)
+    yield from _removing_problems(draft)
 
 
 def _forgetting_problems(draft: Draft, least_ms: int) -> Iterator[Problem]:
@@ -258,7 +260,7 @@ def _forgetting_problems(draft: Draft, least_ms: int) -> Iterator[Problem]:
     if draft.cells is None or draft.workload is None:
         return
     if any(map(_is_compacting, several(draft.cells.topic.get(_POLICY, "")))):
-        reasons = list(_unjudged(draft, draft.workload))
+        reasons = list(_unjudged(draft, draft.workload, _PRODUCE, _TRANSACTIONS))
         if draft.workload.keys is None:
             reasons.append("it goes by the keys of records. Give them keys (workload.keys)")
         for reason in reasons:
@@ -267,7 +269,7 @@ def _forgetting_problems(draft: Draft, least_ms: int) -> Iterator[Problem]:
             )
     for name, least in (("retention.ms", least_ms), ("retention.bytes", _least_bytes(draft))):
         short = [v for v in _whole(draft.cells.topic.get(name, -1)) if 0 <= v < least]
-        for reason in _unjudged(draft, draft.workload) if short else ():
+        for reason in _unjudged(draft, draft.workload, _PRODUCE) if short else ():
             yield Problem(
                 field=f"cells.topic.{name}", reason=f"retention deletes records: {reason}"
             )
@@ -276,14 +278,32 @@ def _forgetting_problems(draft: Draft, least_ms: int) -> Iterator[Problem]:
             yield Problem(field=f"cells.topic.{name}", reason=reason)
 
 
+def _removing_problems(draft: Draft) -> Iterator[Problem]:
+    """Yield a problem if a campaign demands removed records, and no topic of its cells removes
+    any."""
+    if draft.cells is None or draft.evidence is None or not draft.evidence.removed_min:
+        return
+    limits = [
+        value
+        for name in ("retention.ms", "retention.bytes")
+        for value in _whole(draft.cells.topic.get(name, -1))
+    ]
+    policies = several(draft.cells.topic.get(_POLICY, ""))
+    if not any(map(_is_compacting, policies)) and all(value < 0 for value in limits):
+        reason = "no cell removes records: set cleanup.policy: compact, retention.ms or "
+        reason += "retention.bytes in cells.topic"
+        yield Problem(field="evidence.removed.min", reason=reason)
+
+
 def _is_compacting(value: object) -> bool:
     return "compact" in str(value)
 
 
-def _unjudged(draft: Draft, workload: WorkloadSpec) -> Iterator[str]:
-    """Yield the reasons why it could not be judged what retention deletes."""
-    if workload.kind != _PRODUCE:
-        yield f"this can be tested with the workload {_PRODUCE} only"
+def _unjudged(draft: Draft, workload: WorkloadSpec, *kinds: str) -> Iterator[str]:
+    """Yield the reasons why it could not be judged what a cleanup policy deletes. It can be with
+    workloads of these kinds only."""
+    if workload.kind not in kinds:
+        yield f"this can be tested with the workload {' or '.join(kinds)} only"
     elif not workload.readers and not workload.groups:
         yield (
             "before the final read, only consumers can show that they were there. Add tail "

@@ -94,14 +94,16 @@ def _amount_problems(workload: WorkloadSpec) -> Iterator[Problem]:
 
 def _key_problems(draft: Draft, workload: WorkloadSpec) -> Iterator[Problem]:
     """Yield a problem if the partition of a record would not be known before it is sent. A workload
-    that writes in transactions has no keys, and reports that itself."""
-    if draft.cells is None or workload.is_transactional:
+    that writes in transactions refuses partitioners itself."""
+    if draft.cells is None:
         return
     keys = workload.keys
     cells = expand(draft.cells)
     alike: dict[tuple[int, Value | None], list[str]] = {}
     for cell in cells:
-        partitioner = producer_config(cell).get(PARTITIONER)
+        partitioner = None
+        if not workload.is_transactional:
+            partitioner = producer_config(cell).get(PARTITIONER)
         alike.setdefault((cell.partitions, partitioner), []).append(cell.name)
     for (partitions, partitioner), names in alike.items():
         if keys is None and partitioner is None:
@@ -121,9 +123,8 @@ def _key_problems(draft: Draft, workload: WorkloadSpec) -> Iterator[Problem]:
 
 
 def _tombstone_problems(draft: Draft, workload: WorkloadSpec) -> Iterator[Problem]:
-    """Yield a problem if the removal of tombstones could not be judged. A workload that writes in
-    transactions refuses them itself."""
-    if not workload.tombstones or draft.cells is None or workload.is_transactional:
+    """Yield a problem if the removal of tombstones could not be judged."""
+    if not workload.tombstones or draft.cells is None:
         return
     if workload.keys is None:
         reason = "a tombstone deletes a key: give the records keys (workload.keys)"
@@ -400,15 +401,15 @@ def _of_produce_alone(spec: WorkloadSpec) -> Iterator[Problem]:
     said = {
         "rate": spec.flat_out,
         "records": spec.records is not None,
-        "keys": spec.keys is not None,
-        "tombstones": spec.tombstones > 0,
         "record.bytes": len(set(spec.record_bytes)) > 1,
         "producers.shared": spec.producers_shared,
     }
     for key, is_said in said.items():
         if is_said:
-            reason = "the workload transactions sends at a rate, records of one size without keys, "
-            reason += "with producers of each cell"
+            reason = (
+                "the workload transactions sends at a rate, records of one size, with producers "
+            )
+            reason += "of each cell"
             yield Problem(field=f"workload.{key}", reason=reason)
 
 

@@ -100,6 +100,10 @@ def test_compaction_that_cannot_be_judged_is_refused(campaign_file) -> None:
     assert "workload.keys" in told[1]
     watched = KAFKA | compacted | {"workload.readers": 1, "workload.keys": 50}
     assert refusals(campaign_file(watched)) == []
+    demanding = {"evidence": {"removed.min": 100}}
+    assert refusals(campaign_file(watched | demanding)) == []
+    (told,) = refusals(campaign_file(KAFKA | demanding))
+    assert told.startswith("evidence.removed.min: no cell removes records")
     (told,) = refusals(campaign_file(watched | {"cluster.system": "bundled"}))
     assert "cells.topic.cleanup.policy" in told
 

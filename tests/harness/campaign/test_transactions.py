@@ -67,8 +67,24 @@ def refused(directory: Path, *changes: tuple[str, str], text: str = SHIPPED) -> 
             "transformers for groups",
         ),
         ("  acks: all\n", "  acks: all\n  producer.type: sync\n", "records are sent together"),
-        ("  record.bytes: 100", "  record.bytes: [10, 20]", "records of one size without keys"),
+        ("  record.bytes: 100", "  record.bytes: [10, 20]", "records of one size"),
         ("  record.bytes: 100", "  record.bytes: 100\n  producers.shared: true", "of each cell"),
+        ("  readers: 1\n", "  readers: 1\n  keys: 2\n", "2 keys are too few for 3 partitions"),
+        (
+            "  readers: 1\n",
+            "  readers: 1\n  keys: 20\n  tombstones: 0.1\n",
+            "only compaction removes tombstones",
+        ),
+        (
+            "  acks: all\n",
+            "  acks: all\n  topic: {cleanup.policy: compact}\n",
+            "compaction deletes records: it goes by the keys of records",
+        ),
+        (
+            "  acks: all\n",
+            "  acks: all\n  topic: {retention.ms: 60000}\n",
+            "retention deletes records: this can be tested with the workload produce only",
+        ),
         (
             "fault: crash-client, target: clients, parameters: {",
             "fault: crash-client, target: clients, parameters: {comes_back: true, ",
@@ -81,6 +97,20 @@ def test_invalid_transaction_settings_are_refused(
 ) -> None:
     problems = refused(tmp_path, (old, new))
     assert told in problems
+
+
+def test_compacted_transactions_need_keys_and_tail_readers(tmp_path: Path) -> None:
+    compacted = SHIPPED.replace(
+        "  acks: all\n",
+        "  acks: all\n  topic: {cleanup.policy: compact, delete.retention.ms: 30000}\n",
+    ).replace("  readers: 1\n", "  readers: 1\n  keys: 20\n  tombstones: 0.1\n")
+    path = tmp_path / "campaign.yaml"
+    path.write_text(compacted, encoding="utf-8")
+    campaign = check(path).campaign
+    assert (campaign.workload.keys, campaign.workload.tombstones) == (20, 0.1)
+    unread = refused(tmp_path, ("  readers: 1\n", ""), text=compacted)
+    assert "cells.topic.cleanup.policy" in unread
+    assert "workload.readers: 1" in unread
 
 
 def test_transaction_settings_are_refused_in_other_workloads(tmp_path: Path) -> None:

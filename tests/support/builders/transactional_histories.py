@@ -40,6 +40,7 @@ class SentRow:
     partition: int
     fate: Fate
     asked: int
+    removable: bool = False
 
 
 @dataclass(frozen=True)
@@ -114,7 +115,8 @@ def _columns(rows: Any, kind: Any) -> dict[str, Any]:
     names = list(kind.__dataclass_fields__)
     return {
         name: np.array(
-            [getattr(row, name) for row in rows], dtype=bool if name == "committed" else np.int64
+            [getattr(row, name) for row in rows],
+            dtype=bool if name in ("committed", "removable") else np.int64,
         )
         for name in names
     }
