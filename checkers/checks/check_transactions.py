@@ -162,6 +162,8 @@ def _committed(run: RunEvidence, partition: Partition, problems: list[str]) -> A
 
 
 def sent_rows(indexed: Sequence[PartitionHistory]) -> SentRows:
+    """Return the sends. A record whose ack has no offset may be at any, so that each committed
+    record of its key may have superseded it."""
     own_rows = [np.flatnonzero(_of_cell(one) & (one.fate != Fate.NEVER_SENT)) for one in indexed]
     both = list(zip(indexed, own_rows, strict=True))
     return SentRows(
@@ -171,16 +173,9 @@ def sent_rows(indexed: Sequence[PartitionHistory]) -> SentRows:
         },
         partition=_numbered(indexed, map(len, own_rows)),
         removable=_joined(
-            one.may_be_removed(rows, _places(one)[rows]) for one, rows in both
+            one.may_be_removed(rows, one.acked_offset[rows]) for one, rows in both
         ).astype(bool),
     )
-
-
-def _places(one: PartitionHistory) -> Array:
-    """Return the offset of each record by number: of its ack, or else of its first copy in the
-    final log, or NONE if both are unknown. It may then be at any offset."""
-    first = np.append(one.log_offset, NONE)[one.first]
-    return np.where(one.acked_offset == NONE, first, one.acked_offset)
 
 
 def log_rows(indexed: Sequence[PartitionHistory], committed: Sequence[Array]) -> LogRows:

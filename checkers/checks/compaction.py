@@ -203,16 +203,13 @@ def decisions_of(
     rows = np.isin(history.log_offset, committed) & (history.log_record != NONE)
     shown[history.log_record[rows]] = True
     mine = Membership(transactions).of(history.producer, history.sequence)
-    own = np.array([name == history.cell for name in history.cell_names], dtype=bool)
-    mine[~own[history.cell_of]] = NONE
-    is_committed, is_aborted = (
+    is_committed, aborted = (
         np.array([*(one.outcome is outcome for one in transactions), False], dtype=bool)[mine]
         for outcome in (TransactionOutcome.COMMITTED, TransactionOutcome.NOT_COMMITTED)
     )
     stands = np.zeros(len(transactions) + 1, dtype=bool)
     stands[mine[shown & (mine != NONE)]] = True
-    committed_records = shown | is_committed | (stands[mine] & ~is_aborted)
-    aborted = is_aborted & ~shown
+    committed_records = shown | is_committed | (stands[mine] & ~aborted)
     if not whole:
         committed_records |= (history.first != NONE) & ~aborted
     return Decisions(committed=committed_records, aborted=aborted)

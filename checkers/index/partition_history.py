@@ -274,7 +274,7 @@ class Decisions:
 
     Attributes:
         committed: Whether each record was certainly committed.
-        aborted: Whether each record was certainly not committed.
+        aborted: Whether the client of each record knows that it was not committed.
     """
 
     committed: Array
@@ -655,8 +655,7 @@ class PartitionHistory:
             deleted[:] = has_passed(self.begun, over)
         every = np.arange(len(self.fate))
         unknown = (self.fate == Fate.INDETERMINATE) | self.is_undecided(every)
-        unknown &= self.deletes & (self.first == NONE) & (self.fate != Fate.FAILED)
-        unknown &= ~self._is_aborted(every)
+        unknown &= self.deletes & (self.first == NONE) & ~self._is_aborted(every)
         deleted[self.keys[unknown & has_passed(self.asked, over)]] = True
         deleted[-1] = False
         return deleted

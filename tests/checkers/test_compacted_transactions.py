@@ -1,7 +1,11 @@
 """Transactions in compacted topics, case by case: which records a cleaner may remove."""
 
+from dataclasses import replace
+
+import numpy as np
 import pytest
 
+from ackproof.checkers.arrays import NONE
 from tests.support.builders.compacted_transactions import (
     TRANSFORMER,
     Compacted,
@@ -17,8 +21,8 @@ ALL = 100
 """All that is stable, as a share for the cleaner."""
 MANY = 6
 """So many records a reader reads at once, at the most."""
-KEY, OTHER = 0, 2
-"""Two keys of partition 0."""
+KEY, OTHER, ELSEWHERE = 0, 2, 1
+"""Two keys of partition 0, and one of partition 1."""
 
 
 class Cell:
@@ -45,10 +49,10 @@ class Cell:
     def end(self, step: str, *, really: bool = True, client: int = 0) -> None:
         self.cluster.take(step, client, 0, 0 if really else 99)
 
-    def transform(self, key: int, end: str = "commit") -> list[Record]:
+    def transform(self, key: int, end: str = "commit", *, really: bool = True) -> list[Record]:
         before = len(self.cluster.records)
         self.cluster.take("transform", TRANSFORMER, 0, key)
-        self.end(end, client=TRANSFORMER)
+        self.end(end, really=really, client=TRANSFORMER)
         return self.cluster.records[before:]
 
     def clean(self) -> None:
@@ -137,6 +141,33 @@ def test_record_of_unknown_outcome_is_lost_if_another_one_stands_as_committed() 
     assert of_transactions(made) == {("torn-transaction", 0, None): 1}
 
 
+def test_committed_read_of_an_aborted_record_counts_for_that_record_alone() -> None:
+    cell = Cell()
+    value, other = cell.write(KEY, OTHER)
+    aborted, stands = cell.write(KEY, OTHER, end="abort")
+    made = cell.finished()
+    planted = made.but(committed=[[value, other, stands], []])
+    assert found(planted) == {("resurrected-write", 0, stands.offset): 1}
+    assert of_records(planted.without(other)) == {}
+    assert of_records(planted.without(value, aborted)) == {("lost", 0, value.offset): 1}
+
+
+def test_torn_transaction_names_the_record_that_no_cleaner_removed() -> None:
+    cell = Cell()
+    old, missing, _ = cell.write(KEY, ELSEWHERE, OTHER)
+    cell.write(KEY)
+    made = cell.finished().without(old, missing)
+    assert of_transactions(made) == {("torn-transaction", 1, None): 1}
+
+
+def test_superseded_record_that_stands_shows_that_its_transaction_is_torn() -> None:
+    cell = Cell()
+    _, missing = cell.write(KEY, OTHER)
+    cell.write(KEY)
+    made = cell.finished().without(missing)
+    assert of_transactions(made) == {("torn-transaction", 0, None): 1}
+
+
 def test_transaction_is_not_torn_by_a_cleaner() -> None:
     cell = Cell()
     old, _ = cell.write(KEY, OTHER)
@@ -177,6 +208,25 @@ def test_input_counts_as_processed_after_its_output_was_compacted_away(end: str)
     assert found(made.without(output)) == {}
 
 
+def test_input_may_be_processed_again_after_an_attempt_of_unknown_outcome() -> None:
+    cell = Cell()
+    cell.write(KEY)
+    (attempt,) = cell.transform(OTHER, "lose", really=False)
+    cell.transform(OTHER)
+    made = cell.finished()
+    assert found(made) == {}
+    assert found(made.without(attempt)) == {}
+
+
+def test_input_of_an_aborted_transaction_was_not_processed() -> None:
+    cell = Cell()
+    (value,) = cell.write(KEY)
+    (output,) = cell.transform(OTHER, "abort")
+    cell.write(OTHER)
+    made = cell.finished().without(output).but(positions={0: 1})
+    assert of_transactions(made) == {("offsets-without-records", 0, value.offset): 1}
+
+
 def test_input_was_not_processed_if_its_output_of_unknown_outcome_should_stand() -> None:
     cell = Cell()
     (value,) = cell.write(KEY)
@@ -196,14 +246,38 @@ def test_aborted_record_is_shown_although_nothing_else_of_its_transaction_is_lef
     assert of_transactions(cell.finished().without(unknown)) == {}
 
 
+def test_record_without_an_ack_says_nothing_about_its_transaction() -> None:
+    cell = Cell(isolated=False)
+    cell.cluster.take("spoil", 0, ELSEWHERE, 99)
+    cell.cluster.records[-1].txn.spoiled = False
+    unacked, unknown = [cell.cluster.records[-1], *cell.write(KEY, end="lose")]
+    assert unacked.txn is unknown.txn
+    cell.read()
+    cell.write(KEY)
+    assert of_transactions(cell.finished().without(unknown)) == {}
+
+
 def test_incomplete_read_of_committed_records_loses_nothing() -> None:
     cell = Cell()
     (value,) = cell.write(KEY)
-    cell.write(KEY, end="lose")
+    (unknown,) = cell.write(KEY, end="lose")
+    cell.write(KEY, end="abort")
     made = cell.finished().without(value)
+    lost = {("lost", 0, value.offset): 1}
     cut = made.but(committed=[[], []])
-    assert of_records(cut) == {("lost", 0, value.offset): 1}
+    assert of_records(cut) == lost
     assert of_records(cut.but(whole=False)) == {}
+    assert of_records(cut.without(unknown).but(whole=False)) == lost
+
+
+def test_only_an_aborted_record_needs_no_key() -> None:
+    cell = Cell()
+    cell.write(KEY)
+    cell.write(OTHER, end="abort")
+    history = cell.finished().partition(0)
+    for key, is_keyless in ((KEY, True), (OTHER, False)):
+        keys = np.where(history.keys == key, NONE, history.keys)
+        assert replace(history, keys=keys).is_keyless == is_keyless
 
 
 # --- tombstones -----------------------------------------------------------------------------------
@@ -263,6 +337,34 @@ def test_old_tombstone_of_unknown_outcome_may_have_deleted_a_value(
     made = cell.finished().without(value, unknown)
     assert made.partition(0).perhaps_deleted == perhaps
     assert of_records(made) == ({} if perhaps else {("lost", 0, value.offset): 1})
+
+
+def test_aborted_value_is_not_perhaps_deleted() -> None:
+    cell = Cell()
+    (value,) = cell.write(KEY, end="abort")
+    unknown = cell.delete(KEY, end="lose")
+    cell.wait()
+    assert cell.finished().without(value, unknown).partition(0).perhaps_deleted == 0
+
+
+def test_aborted_tombstone_without_an_ack_deletes_nothing() -> None:
+    cell = Cell()
+    (value,) = cell.write(KEY)
+    cell.cluster.take("spoil", 0, KEY, 99)
+    cell.cluster.records[-1].deletes = True
+    cell.end("abort")
+    cell.wait()
+    assert of_records(cell.finished().without(value)) == {("lost", 0, value.offset): 1}
+
+
+def test_crashed_client_leaves_no_unrecorded_tombstone_that_was_committed() -> None:
+    cell = Cell()
+    (value,) = cell.write(KEY)
+    cell.wait()
+    history = replace(cell.finished().without(value).partition(0), crashed=frozenset({0}))
+    assert (len(history.lost), history.perhaps_deleted) == (1, 0)
+    without_transactions = replace(history, decisions=None)
+    assert (len(without_transactions.lost), without_transactions.perhaps_deleted) == (0, 1)
 
 
 @pytest.mark.parametrize(("end", "missed"), [("commit", 1), ("abort", 0)])
