@@ -15,7 +15,11 @@ import pyarrow.compute as pc
 
 from ackproof.checkers.arrays import NONE, Array, numbers_of
 from ackproof.checkers.checks.catalogue import TRANSACTION_CHECKERS
-from ackproof.checkers.checks.compaction import compaction_of, with_compaction
+from ackproof.checkers.checks.compaction import (
+    compaction_of,
+    with_compaction,
+    with_shared_outcomes,
+)
 from ackproof.checkers.checks.rows import ANOMALIES, rows_of_findings
 from ackproof.checkers.checks.transaction_history import (
     InputRows,
@@ -74,6 +78,7 @@ def gathered(run: RunEvidence, cell: Cell) -> Gathered:
     committed = [_committed(run, partition, problems) for partition in partitions]
     inputs = _filtered(_table(run, "inputs", problems), "topic", cell.topic)
     told = transactions_of(_transactions(run, cell, problems).to_pylist())
+    indexed = with_shared_outcomes(indexed, told)
     problems += contradictions(told)
     problems += _unread(run, cell, told)
     problems += _committed_beside_the_log(indexed, committed)

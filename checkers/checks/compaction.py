@@ -213,3 +213,26 @@ def decisions_of(
     if not whole:
         committed_records |= (history.first != NONE) & ~aborted
     return Decisions(committed=committed_records, aborted=aborted)
+
+
+def with_shared_outcomes(
+    histories: Sequence[PartitionHistory], transactions: Sequence[Transaction]
+) -> list[PartitionHistory]:
+    """Return the histories of a cell's partitions, in which a record that is committed in one of
+    them shows that the records of its transaction in the others are, unless they were aborted.
+    Histories without decisions are left as they are."""
+    membership = Membership(transactions)
+    stands = np.zeros(len(transactions) + 1, dtype=bool)
+    members = [membership.of(one.producer, one.sequence) for one in histories]
+    for one, mine in zip(histories, members, strict=True):
+        if one.decisions is not None:
+            stands[mine[one.decisions.committed & (mine != NONE)]] = True
+    return [
+        one if one.decisions is None else _with(one, one.decisions, stands[mine])
+        for one, mine in zip(histories, members, strict=True)
+    ]
+
+
+def _with(history: PartitionHistory, decisions: Decisions, committed: Array) -> PartitionHistory:
+    every = decisions.committed | (committed & ~decisions.aborted)
+    return replace(history, decisions=replace(decisions, committed=every))

@@ -168,6 +168,28 @@ def test_superseded_record_that_stands_shows_that_its_transaction_is_torn() -> N
     assert of_transactions(made) == {("torn-transaction", 0, None): 1}
 
 
+def test_value_of_unknown_outcome_supersedes_if_its_transaction_stands_elsewhere() -> None:
+    """The older value is not missing from its transaction as well."""
+    cell = Cell()
+    cell.write(KEY, OTHER)
+    old = cell.cluster.records[0]
+    gone, _ = cell.write(KEY, ELSEWHERE, end="lose")
+    made = cell.finished().without(old, gone)
+    assert of_transactions(made) == {("torn-transaction", 0, None): 1}
+
+
+def test_aborted_record_stays_aborted_if_another_one_is_read_as_committed() -> None:
+    cell = Cell()
+    value, _ = cell.write(KEY, OTHER)
+    _, stands = cell.write(KEY, ELSEWHERE, end="abort")
+    made = cell.finished().without(value)
+    planted = made.but(committed=[made.committed[0], [stands]])
+    assert of_transactions(planted) == {
+        ("resurrected-write", 1, stands.offset): 1,
+        ("torn-transaction", 0, None): 1,
+    }
+
+
 def test_transaction_is_not_torn_by_a_cleaner() -> None:
     cell = Cell()
     old, _ = cell.write(KEY, OTHER)

@@ -14,7 +14,7 @@ from ackproof.checkers.arrays import NONE, Array
 from ackproof.checkers.checks.catalogue import G0
 from ackproof.checkers.checks.check_reads import ConsumerRows, check_rows
 from ackproof.checkers.checks.check_transactions import log_rows, sent_rows
-from ackproof.checkers.checks.compaction import decisions_of
+from ackproof.checkers.checks.compaction import decisions_of, with_shared_outcomes
 from ackproof.checkers.checks.partition_rules import CHECKERS
 from ackproof.checkers.checks.read_anomalies import PartitionGuarantees
 from ackproof.checkers.checks.transaction_history import (
@@ -153,7 +153,9 @@ class Compacted:
 
     def history(self) -> TransactionalHistory:
         """Return the history of the transactions, as their rules have it."""
-        partitions = [self.partition(number) for number in range(PARTITIONS)]
+        partitions = with_shared_outcomes(
+            [self.partition(number) for number in range(PARTITIONS)], transactions_of(self.rows)
+        )
         offsets = [np.array([one.offset for one in some], np.int64) for some in self.committed]
         reads = [read for some in self.read for read in some]
         own = [one for *_, one in self.inputs]
@@ -450,16 +452,27 @@ class CompactedCluster:
         )
 
 
+READS = ("read",) * 8
+"""So many reads that the tail reader is shown everything."""
+
+
 @st.composite
-def compacted(draw: Callable[[Any], Any], isolated: bool = True) -> Compacted:
-    """A cell of which everything promised was kept."""
+def compacted(
+    draw: Callable[[Any], Any], *, isolated: bool = True, ends: Sequence[str] = ()
+) -> Compacted:
+    """A cell of which everything promised was kept. Its producer 0 takes the steps ``ends`` at
+    last, after the end of its open transaction, with a key for all that it sends (``send``) or the
+    next one (``other``)."""
     cluster = CompactedCluster(isolated)
-    chance = st.integers(0, 99)
-    step = st.tuples(
-        st.sampled_from(STEPS), st.integers(0, PRODUCERS), st.integers(0, KEYS - 1), chance
-    )
-    for kind, client, key, share in draw(st.lists(step, min_size=5, max_size=60)):
+    chance, keys = st.integers(0, 99), st.integers(0, KEYS - 1)
+    step = st.tuples(st.sampled_from(STEPS), st.integers(0, PRODUCERS), keys, chance)
+    for kind, client, key, share in draw(st.lists(step, min_size=15, max_size=60)):
         cluster.take(kind, client, key, share)
+    key = draw(keys)
+    for kind in ("abort", *ends) if ends else ():
+        other = kind == "other"
+        share = 6 if kind == "read" else 0
+        cluster.take("send" if other else kind, 0, (key + other) % KEYS, share)
     return cluster.finish(draw(st.lists(chance, max_size=2)))
 
 
