@@ -81,6 +81,21 @@ def test_every_record_is_of_a_transaction_that_ended_as_drawn(mock_cluster, clie
         assert not committed or row["sequence"] in acked, "a commit waits for every record"
 
 
+def test_keys_decide_partitions_and_tombstones_are_acknowledged(mock_cluster, client) -> None:
+    mock_cluster.create(TOPIC, PARTITIONS)
+    drawn = {"keys": 7, "tombstones": 0.3}
+    producer = client(
+        "ackproof.workloads.transactions.producer", specification(mock_cluster, **drawn)
+    )
+    run_until(producer, "committed", 5)
+    rows = sends(producer.history)
+    invoked = {row["sequence"]: row for row in rows if row["type"] == "invoke"}
+    assert all(row["partition"] == row["key"] % PARTITIONS for row in invoked.values())
+    acked = [invoked[row["sequence"]] for row in rows if row["type"] == "ok"]
+    assert {row["key"] for row in acked} == set(range(7))
+    assert {row["tombstone"] for row in acked} == {False, True}
+
+
 def test_fenced_producer_does_not_commit(mock_cluster, client) -> None:
     mock_cluster.create(TOPIC, PARTITIONS)
     producer = client(
