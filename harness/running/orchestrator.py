@@ -144,7 +144,8 @@ class _Attempt:
         self._run.progress.tick(elapsed_s, self._left_s(elapsed_s), acked, shown)
 
     def _left_s(self, elapsed_s: float) -> float | None:
-        if not all(self._run.ended_well.values()):
+        ended = self._run.ended_well
+        if "faults" in ended or not all(ended.values()):  # only the schedule can be estimated
             return None
         closed = self._run.ledger.closed
         reached_ms = max(
