@@ -172,6 +172,10 @@ def _connecting(connection: Connection) -> Iterator[str]:
 
 
 _RUN_ALONE = "harm to topics, groups and clients of the run alone"
+_OF_ROLL = (
+    "all that these brokers lead, replicate or coordinate waits or moves while the operator "
+    "replaces their pods, by the annotation strimzi.io/manual-rolling-update"
+)
 _HARMS: Sequence[tuple[Set[Capability], str]] = (
     (
         {Capability.MOVE_PODS},
@@ -213,7 +217,8 @@ def _harm(fault: Fault) -> str:
     if not fault.aim.affects_servers or fault.aim is Aim.CLIENTS:
         return _RUN_ALONE
     by_needs = (words for needs, words in _HARMS if needs & fault.needs)
-    return f"harm to others, too: {next(by_needs, _UNKNOWN_HARM)}"
+    words = _OF_ROLL if fault.aim is Aim.PODS else next(by_needs, _UNKNOWN_HARM)
+    return f"harm to others, too: {words}"
 
 
 def topics(campaign: Campaign, plan: RunPlan) -> str:

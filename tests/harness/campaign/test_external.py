@@ -694,6 +694,23 @@ def test_harm_of_a_fault_to_others_is_named(
     assert f": {harm}" in line
 
 
+@pytest.mark.parametrize(
+    ("fault", "harm"),
+    [
+        ("operator-roll", "by the annotation strimzi.io/manual-rolling-update"),
+        ("drain", "a drained node takes no new pods of anyone"),
+    ],
+)
+def test_harm_of_a_fault_on_pods_is_that_of_the_fault(
+    tmp_path: Path, fault: str, harm: str
+) -> None:
+    strimzi = {"kubernetes": {"namespace": "kafka", "strimzi": "mine"}}
+    path = written(tmp_path, {"fault": fault, "target": "broker-0"}, **strimzi)
+    (line,) = external_cluster.harms(runs_of(check(path).campaign))
+    assert harm in line
+    assert ("node" in line) == (fault == "drain"), line
+
+
 GROUPS = {"groups": [{"name": "g", "members": 1}]}
 OWN = "Create on the topic ackproof-00000007-own-"
 
