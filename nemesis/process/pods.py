@@ -294,6 +294,17 @@ def _replaced(injection: Injection) -> Look:
     return _of_pods(injection, "pod replaced", RollOrder, seen)
 
 
+def _restarted_by(injection: Injection) -> Look:
+    """Return a look at what the operator says had the pods replaced. It decides nothing: without
+    the right to read events, it says that."""
+
+    def seen(server: str, _now: PodPlace | None) -> Seen:
+        former = injection.target.pods[server]
+        return True, pod_of(injection.cluster, server).restarter(former)
+
+    return _of_pods(injection, "restarted by", RollOrder, seen)
+
+
 def _of_pods(
     injection: Injection,
     claim: str,
@@ -510,7 +521,7 @@ class OperatorRoll:
         return Plan(effects=(*orders, RollByOperator(uids, parameters.within_ms)))
 
     def bitten(self, injection: Injection) -> Sequence[Look]:
-        looks = [_replaced(injection)]
+        looks = [_replaced(injection), _restarted_by(injection)]
         if injection.cluster.members.zookeepers:  # clients do not learn of registrations
             looks.append(_another_registration(injection, RollOrder))
         return looks

@@ -122,6 +122,8 @@ def test_operator_rolls_brokers_one_after_another(tmp_path) -> None:
         "broker-2": "on node-1",
         "broker-3": "on node-2",
     }
+    reason = memory.system.brokers[0].distant.pod.kubernetes.events
+    assert seen.observations["restarted by"] == dict.fromkeys(entry.target.servers, reason)
     nemesis.executor.heal(entry)
     assert nemesis.healed(entry).proven
 
