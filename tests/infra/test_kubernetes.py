@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ from click.testing import CliRunner
 from kubernetes import client as kube
 
 from ackproof.harness.cli import cli
-from ackproof.infra.api.interface import InfraError
+from ackproof.infra.api.interface import InfraError, PodPlace
 from ackproof.infra.backends.kubernetes import agent_pods, broker_pods, cluster, manifests
 from ackproof.infra.backends.kubernetes.broker_pods import BrokerPods
 from ackproof.infra.backends.kubernetes.manifests import PodSettings
@@ -147,6 +148,47 @@ def test_settings_come_from_the_environment(environment) -> None:
 def test_broker_of_a_pod_is_in_its_name_or_a_label(by: str, name: str, labels, broker) -> None:
     pods = BrokerPods(namespace="n", selector="app=kafka", id=by)
     assert pods.broker_of(name, labels) == broker
+
+
+RESTARTS = [
+    ("ManualRollingUpdate", 100.4),
+    ("ConfigChangeRequiresRestart", 145.7),
+    ("PodHasOldRevision", 145.7),
+]
+"""What Strimzi's operator said of a pod, each time when the former one was gone: of those of the
+second 0 and of the second 100. The pod of the second 145 is there."""
+
+
+def restart_event(reason: str, at: float, pod: str = "mine-pool-1") -> "kube.CoreV1Event":
+    return kube.CoreV1Event(
+        metadata=kube.V1ObjectMeta(),
+        action="StrimziInitiatedPodRestart",
+        event_time=datetime.fromtimestamp(at, UTC),
+        involved_object=kube.V1ObjectReference(kind="Kafka", name="mine"),
+        reason=reason,
+        related=kube.V1ObjectReference(kind="Pod", name=pod),
+        reporting_component="operator",
+    )
+
+
+@pytest.mark.parametrize(
+    ("created", "said", "words"),
+    [
+        (0, RESTARTS[:1], "operator: ManualRollingUpdate"),
+        (100, RESTARTS, "operator: ConfigChangeRequiresRestart, operator: PodHasOldRevision"),
+        (100, RESTARTS[:1], "unknown, because no event of Strimzi's operator names it"),
+        (145, RESTARTS, "unknown, because no event of Strimzi's operator names it"),
+        (0, [], "unknown, because no event of Strimzi's operator names it"),
+    ],
+    ids=["first", "second", "second-by-another", "third-by-another", "none"],
+)
+def test_reasons_of_a_restart_are_not_those_of_the_restart_before(
+    created: float, said: list[tuple[str, float]], words: str
+) -> None:
+    events = [restart_event(*one) for one in said]
+    events.append(restart_event("PodStuck", 300.0, pod="mine-pool-2"))
+    former = PodPlace(uid="u", node="node-1", name="mine-pool-1", created=created)
+    assert broker_pods.restart_reasons(events, former) == words
 
 
 def made_pod(*owners: str) -> "kube.V1Pod":

@@ -39,6 +39,9 @@ _OF_STRIMZI = "strimzi.io/cluster"
 """A label of all pods of Strimzi."""
 _RESTART = "StrimziInitiatedPodRestart"
 """The action of the events by which Strimzi's operator says why it has restarted a pod."""
+_SAID_WITHIN_S = 5.0
+"""The age of a pod up to which these events are about the one before it. The operator says why when
+the former pod is gone, so at about the time at which the next one is created."""
 OWNERS = frozenset({"StatefulSet", "StrimziPodSet"})
 """The kinds of owners that make a new pod of the same name only when the old one is gone."""
 ROOT = "/proc/1/root"
@@ -232,17 +235,25 @@ def restarter(pods: BrokerPods, former: PodPlace) -> str:
             ).items
     except Refusal as refusal:
         return f"unknown, because Strimzi's events cannot be read: {refusal}"
-    since_then = [
-        one
-        for one in found
+    return restart_reasons(found, former)
+
+
+def restart_reasons(events: Sequence[Any], former: PodPlace) -> str:
+    """Return, in words, why Strimzi's operator restarted a former pod. ``events`` are those of the
+    resource ``Kafka`` (``CoreV1Event``), in which pods of the same name follow each other."""
+    said = [
+        (one.event_time.timestamp(), f"{one.reporting_component}: {one.reason}")
+        for one in events
         if one.action == _RESTART
         and one.related is not None
         and one.related.name == former.name
         and one.event_time
-        and one.event_time.timestamp() >= former.created
     ]
-    reasons = dict.fromkeys(f"{one.reporting_component}: {one.reason}" for one in since_then)
-    return ", ".join(reasons) or "unknown, because no event of Strimzi's operator names it"
+    last = max((at for at, _ in said), default=0.0)
+    if last < former.created + _SAID_WITHIN_S:
+        return "unknown, because no event of Strimzi's operator names it"
+    # The reasons of one restart have the same time.
+    return ", ".join(dict.fromkeys(reason for at, reason in said if at == last))
 
 
 def order_roll(pod: BrokerPod, uid: str, run: str) -> bool:
