@@ -68,7 +68,7 @@ class PodRestarts:
         self._ledger = ledger
         self._recorder = recorder
         self._tell = tell
-        self._next = max(planned, default=0) + 1
+        self._first = self._next = max(planned, default=0) + 1
         self._lock = threading.Lock()
         self._known: dict[str, PodPlace] = {}
         """The pod of each server before it was seen to end."""
@@ -85,6 +85,11 @@ class PodRestarts:
         """Return the pods of brokers, by server; empty outside Kubernetes."""
         views = ((server.name, _pod(server)) for server in self._cluster().system.brokers)
         return {name: view for name, view in views if view is not None}
+
+    @property
+    def count(self) -> int:
+        """Return the number of such restarts that were seen."""
+        return self._next - self._first
 
     @property
     def over(self) -> bool:

@@ -1,5 +1,7 @@
 """States of all partitions at the end of the recovery, in the history."""
 
+import signal
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -21,6 +23,7 @@ from ackproof.nemesis.interface import Plan, Target
 from ackproof.testing.memory.cluster import Memory
 from ackproof.testing.memory.servers import MemoryProcess
 from ackproof.workloads.interface import Client, ClientRole
+from tests.support.fakes.remote_probe import put_into_pods
 
 
 def deadline(run: Run, seconds: float = 1000.0) -> Deadline:
@@ -77,6 +80,44 @@ def ends_at(seconds: float, now: float, memory: Memory) -> Mapping[str, int]:
     if now >= seconds:
         end_all(memory)
     return {"assigned": PARTITIONS, "shown": 0}
+
+
+@dataclass(frozen=True, slots=True)
+class Eventful:
+    """The run's clock. In a wait for the tail, ``happens`` is called."""
+
+    run: Run
+    happens: Callable[[], None]
+
+    def monotonic(self) -> float:
+        return self.run.clock.monotonic()
+
+    def wait(self, event: threading.Event, seconds: float) -> bool:
+        if seconds == TAIL:
+            self.happens()
+        return self.run.clock.wait(event, seconds)
+
+
+def test_restart_by_others_in_the_tail_is_recovered_from(run: Run, memory: Memory) -> None:
+    put_into_pods(memory, 3).operator = "paused"
+    run.pod_restarts.look()
+    acks(run)
+    says(run, "member-0", lambda now: {"assigned": PARTITIONS, "shown": int(now)}, "g")
+    broker = memory.system.brokers[0]
+
+    def restarted() -> None:
+        broker.process.signal(signal.SIGTERM)
+        run.pod_restarts.look()
+        broker.start()
+        run.pod_restarts.look()
+
+    recovery.recover(run, Deadline.after(Eventful(run, restarted), 1000.0))
+    times = [row["time"] for row in rows(run)]
+    faults = reader.read(run.history, "faults").to_pylist()
+    (healed,) = [row["time"] for row in faults if row["event"] == "healed"]
+    partitions = sum(cell.partitions for cell in run.cells)
+    assert len(times) == 2 * partitions
+    assert [time >= healed for time in times] == [False] * partitions + [True] * partitions
 
 
 def test_stale_metadata_do_not_make_a_cluster_without_brokers_whole(

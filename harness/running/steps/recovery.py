@@ -24,12 +24,29 @@ Figures = Mapping[str, Mapping[str, int]]
 
 def recover(run: Run, deadline: Deadline) -> None:
     """Wait until all partitions of the cluster are complete and its groups continue, then let the
-    clients send for the tail.
+    clients send for the tail. If something else restarts brokers meanwhile, wait again: the groups
+    are judged by the time after it.
+
+    Raises as :func:`_await_partitions`.
+    """
+    _await_partitions(run, deadline)
+    _let_groups_go_on(run, deadline)
+    before = run.pod_restarts.count
+    deadline.wait(run.campaign.schedule.tail / 1000)
+    if run.pod_restarts.count > before:
+        deadline.until(lambda: run.pod_restarts.over, at_most=run.campaign.limits.recover / 1000)
+        _await_partitions(run, deadline)
+        _let_groups_go_on(run, deadline)
+    record_zookeeper_counters(run, "recovered")
+
+
+def _await_partitions(run: Run, deadline: Deadline) -> None:
+    """Wait until all partitions of the cluster are complete.
 
     The state of every partition is recorded when all are complete, or when the time for it is over.
-    Incomplete partitions are judged by the checkers; here they fail the step. Raises NothingLeft as
-    soon as all brokers are down for good, because then no partition has a leader, even if stale
-    metadata name one.
+    Incomplete partitions are judged by the checkers; here they fail the step. Raises
+    AllBrokersEnded as soon as all brokers are down for good, because then no partition has a
+    leader, even if stale metadata name one.
     """
     last: Views = {}
 
@@ -51,9 +68,6 @@ def recover(run: Run, deadline: Deadline) -> None:
         _record(run, last)
     if not in_time:
         raise StepTimeout(f"did not recover: {_listed(_lacking(run, last)) if last else _SILENT}")
-    _let_groups_go_on(run, deadline)
-    deadline.wait(run.campaign.schedule.tail / 1000)
-    record_zookeeper_counters(run, "recovered")
 
 
 def groups_limit_s(run: Run) -> float:
