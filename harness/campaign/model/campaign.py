@@ -41,8 +41,8 @@ class Limits(Section):
     ready: Duration = 60_000
     """Until every partition has a leader and a full ISR."""
     fault: Duration | None = None
-    """To prove that a fault took effect, and again that it is healed. Default: 30 s, or the session
-    timeout and 15 s if longer."""
+    """To prove that a fault took effect, and again that it is healed. Default: 30 s, in external
+    pods 2 minutes, or the session timeout and 15 s if longer."""
     recover: Duration = 60_000
     """The same after the last fault. Stuck consumer groups get that time again, and their members'
     `session.timeout.ms` and `max.poll.interval.ms`."""

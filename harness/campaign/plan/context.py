@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from ackproof.harness.campaign.backends import client_nodes
 from ackproof.harness.campaign.model import external
-from ackproof.harness.campaign.model.campaign import Campaign, Limits
+from ackproof.harness.campaign.model.campaign import Campaign
 from ackproof.harness.campaign.model.cells import expand
 from ackproof.harness.campaign.model.clusters import ClusterSpec
 from ackproof.harness.campaign.model.schedule import MINORITY
@@ -32,20 +32,25 @@ from ackproof.workloads.spec import member_of
 # --- timings --------------------------------------------------------------------------------------
 
 _FAULT_MS_MIN = 30_000
+_IN_PODS_MS_MIN = 120_000
+"""A pod comes back later: it gets a node and its volumes before its broker starts."""
 _AFTER_THE_SESSION_MS = 15_000
 """The time for a controller to notice an expired session and elect leaders, and for a broker to
 start."""
 
 
-def fault_limit_ms(limits: Limits, timings: Timings) -> int:
+def fault_limit_ms(campaign: Campaign, timings: Timings) -> int:
     """Return the time limit for the proof that a fault took effect, in milliseconds.
 
     If the campaign sets none, the limit is longer than a session takes to expire. Otherwise no kill
     could be proven.
     """
-    if limits.fault is not None:
-        return limits.fault
-    return max(_FAULT_MS_MIN, expiry_ms(timings) + _AFTER_THE_SESSION_MS)
+    if campaign.limits.fault is not None:
+        return campaign.limits.fault
+    spec = campaign.cluster.external
+    in_pods = spec is not None and spec.kubernetes is not None
+    least_ms = _IN_PODS_MS_MIN if in_pods else _FAULT_MS_MIN
+    return max(least_ms, expiry_ms(timings) + _AFTER_THE_SESSION_MS)
 
 
 @dataclass(frozen=True, slots=True)

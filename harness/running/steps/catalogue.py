@@ -57,7 +57,7 @@ def _start_s(run: Run) -> float:
 
 
 def _faults_s(run: Run) -> float:
-    limit_ms = fault_limit_ms(run.campaign.limits, run.system)
+    limit_ms = fault_limit_ms(run.campaign, run.system)
     each_s = (run.campaign.schedule.settle + 3 * limit_ms) / 1000
     planned_s = scheduler.duration_ms(run.campaign, run.plan) / 1000
     # Each fault that takes longer than planned delays everything that waits for it.
@@ -100,7 +100,7 @@ def _recover_s(run: Run) -> float:
 
 
 def _heal_s(run: Run) -> float:
-    looks_s = (1 + len(run.plan)) * fault_limit_ms(run.campaign.limits, run.system) / 1000
+    looks_s = (1 + len(run.plan)) * fault_limit_ms(run.campaign, run.system) / 1000
     return looks_s + _commands_s(run, 2)
 
 
@@ -108,7 +108,7 @@ def _failover_s(run: Run) -> float:
     """Return the seconds for all failovers. Each takes at most four times its limit (to grow, to
     fill the ISRs, to warm up, to fail over), and the return of its broker."""
     spec = run.campaign.failover
-    back_ms = fault_limit_ms(run.campaign.limits, run.system)
+    back_ms = fault_limit_ms(run.campaign, run.system)
     return len(run.failovers) * (4 * (spec.limit if spec else 0) + back_ms) / 1000
 
 

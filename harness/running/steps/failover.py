@@ -162,7 +162,7 @@ def _broker(run: Run, target: Target) -> int:
 
 def _await_return(run: Run, executor: Executor, entry: OpenFault, deadline: Deadline) -> None:
     looks = entry.fault.healed(executor.injection(entry))
-    limit_s = deadline.remaining(at_most=fault_limit_ms(run.campaign.limits, run.system) / 1000)
+    limit_s = deadline.remaining(at_most=fault_limit_ms(run.campaign, run.system) / 1000)
     proof = prove(looks, deadline, limit_s, by_itself=False)
     if not proof.proven:
         raise StepTimeout(f"{', '.join(entry.target.servers)} did not recover")

@@ -129,7 +129,7 @@ def heal(run: Run, entry: OpenFault, deadline: Deadline) -> bool:
 def limit_s(run: Run) -> float:
     """Return the time limit for resolving a target, and for the proof of an effect or a heal, in
     seconds."""
-    return fault_limit_ms(run.campaign.limits, run.system) / 1000
+    return fault_limit_ms(run.campaign, run.system) / 1000
 
 
 @dataclass(frozen=True, slots=True)

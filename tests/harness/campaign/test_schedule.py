@@ -2,15 +2,17 @@
 
 import io
 import itertools
+from collections.abc import Mapping
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
-from ackproof.harness.campaign.model.campaign import Campaign, Limits
+from ackproof.harness.campaign.model.campaign import Campaign
 from ackproof.harness.campaign.model.cells import expand
 from ackproof.harness.campaign.model.clusters import ClusterSpec
+from ackproof.harness.campaign.model.external import ExternalSpec
 from ackproof.harness.campaign.model.schedule import FailoverSpec, FaultEntry
 from ackproof.harness.campaign.plan.context import CampaignTimings, fault_limit_ms, plan_context
 from ackproof.harness.campaign.plan.faults import ScheduledFault
@@ -139,16 +141,35 @@ def test_duration(campaign: Campaign) -> None:
     assert duration_ms(campaign, longest) >= 60_000 + 3_000 + 5_000
 
 
+PODS = {"bootstrap.servers": "k:9092", "kubernetes": {"namespace": "n", "strimzi": "mine"}}
+
+
 @pytest.mark.parametrize(
-    ("session_ms", "given_ms", "expected_ms"),
-    [(2_000, None, 30_000), (60_000, None, 105_000), (60_000, 20_000, 20_000)],
+    ("session_ms", "given_ms", "external", "expected_ms"),
+    [
+        (2_000, None, None, 30_000),
+        (60_000, None, None, 105_000),
+        (60_000, 20_000, None, 20_000),
+        (2_000, None, {"bootstrap.servers": "k:9092"}, 30_000),
+        (2_000, None, PODS, 120_000),
+        (90_000, None, PODS, 150_000),
+        (2_000, 20_000, PODS, 20_000),
+    ],
 )
-def test_the_limit_of_a_proof_follows_from_the_session(
-    session_ms: int, given_ms: int | None, expected_ms: int
+def test_the_limit_of_a_proof_follows_from_the_session_and_from_pods(
+    campaign: Campaign,
+    session_ms: int,
+    given_ms: int | None,
+    external: Mapping[str, object] | None,
+    expected_ms: int,
 ) -> None:
-    cluster = ClusterSpec(properties={"zookeeper.session.timeout.ms": session_ms})
-    limits = Limits.model_construct(fault=given_ms)
-    assert fault_limit_ms(limits, CampaignTimings(cluster)) == expected_ms
+    spec = None if external is None else ExternalSpec.model_validate(external)
+    cluster = campaign.cluster.model_copy(update={"external": spec})
+    limits = campaign.limits.model_copy(update={"fault": given_ms})
+    varied = campaign.model_copy(update={"cluster": cluster, "limits": limits})
+    properties = {"zookeeper.session.timeout.ms": session_ms}
+    timings = CampaignTimings(ClusterSpec(properties=properties))
+    assert fault_limit_ms(varied, timings) == expected_ms
 
 
 @pytest.mark.parametrize(
