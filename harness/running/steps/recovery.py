@@ -24,19 +24,20 @@ Figures = Mapping[str, Mapping[str, int]]
 
 def recover(run: Run, deadline: Deadline) -> None:
     """Wait until all partitions of the cluster are complete and its groups continue, then let the
-    clients send for the tail. If something else restarts brokers meanwhile, wait again: the groups
-    are judged by the time after it.
+    clients send for the tail. If something else restarts brokers meanwhile, do both again, as far
+    as the time of the step allows: the groups are judged by the time after it.
 
     Raises as :func:`_await_partitions`.
     """
     _await_partitions(run, deadline)
     _let_groups_go_on(run, deadline)
-    before = run.pod_restarts.count
-    deadline.wait(run.campaign.schedule.tail / 1000)
+    before, tail_s = run.pod_restarts.count, run.campaign.schedule.tail / 1000
+    deadline.wait(tail_s)
     if run.pod_restarts.count > before:
         deadline.until(lambda: run.pod_restarts.over, at_most=run.campaign.limits.recover / 1000)
         _await_partitions(run, deadline)
         _let_groups_go_on(run, deadline)
+        deadline.wait(deadline.remaining(at_most=tail_s))
     record_zookeeper_counters(run, "recovered")
 
 
