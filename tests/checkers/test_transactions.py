@@ -321,6 +321,19 @@ def test_lost_value_of_compacted_transactions_is_found(tmp_path: Path) -> None:
     assert counted(evidence(tmp_path / "again", rows, of))["lost"] == 1
 
 
+def test_compacted_transaction_that_stands_in_one_partition_is_torn_alone(tmp_path: Path) -> None:
+    """The transformer's outcome is unknown to it. Its record in the other partition stands, and the
+    one that superseded the producer's is missing."""
+    rows, of = compacted()
+    rows["transactions", TRANSFORMER][-1] = event(51, OTHER, 1, "commit", "info")
+    more = [{"key": 1, **row} for row in sent(45, OTHER, 1, 1, 2)]
+    rows["sends", TRANSFORMER] = [*rows["sends", TRANSFORMER], *more]
+    rows["log", "final-read"] = [stands(1, 0, FIRST, 1), stands(1, 2, OTHER, 1)]
+    rows["committed", "final-read"] = [{"partition": 1, "offset": offset} for offset in (0, 2)]
+    rows["reads", "final-read"] = _counted_reads(0, 2)
+    assert anomalies(looked(tmp_path, rows, of)) == [("torn-transaction", 0, None)]
+
+
 def test_unknown_outcomes_of_compacted_transactions_lose_nothing(tmp_path: Path) -> None:
     """Rows of a client are missing, or the read of committed records did not come to its end."""
     rows, of = compacted()
