@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
+from typing import TypeVar
 
 from confluent_kafka.admin import AclOperation
 
@@ -30,7 +31,7 @@ from ackproof.infra.api.interface import (
     ViewUnavailable,
     ViewUnsupported,
 )
-from ackproof.infra.backends.kubernetes import broker_pods
+from ackproof.infra.backends.kubernetes import broker_pods, cpu_limits
 from ackproof.infra.backends.kubernetes.broker_pods import BrokerPod
 from ackproof.infra.backends.ssh.inventory import DIRECTORY, BrokerHost
 from ackproof.infra.machine.secrets import Handed
@@ -58,9 +59,13 @@ from ackproof.infra.systems.external.system import ExternalSystem, metadata_of
 from ackproof.infra.systems.kafka.releases import NEWEST_RECORDS, numbers_of
 from ackproof.infra.systems.product import KAFKA
 from ackproof.nemesis import FAULTS
-from ackproof.nemesis.interface import Aim, Fault
+from ackproof.nemesis.interface import Aim, Fault, Parameters
 from ackproof.nemesis.process.pods import DRAIN, ON_KUBERNETES, OPERATOR_ROLL, Drained
+from ackproof.nemesis.process.servers import PAUSE
+from ackproof.nemesis.process.starvation import STARVE_CPU, TooLittleCpu
 from ackproof.workloads.topics import TopicsRefused, create_topics
+
+P = TypeVar("P", bound=Parameters)
 
 KEPT: Mapping[str, str] = {
     "retention.ms": "-1",
@@ -75,6 +80,8 @@ _RELEASE = "cluster.external.controllers.release"
 _KNOWN_RECORDS = numbers_of(NEWEST_RECORDS)
 _STATE = "XDG_STATE_HOME"
 _MOVING = frozenset(fault.name for fault in ON_KUBERNETES)
+_SLOWING = frozenset({STARVE_CPU.name, PAUSE.name})
+"""The faults by which a broker does not answer probes, and does not end."""
 _SESSIONS = ("broker.session.timeout.ms", "zookeeper.session.timeout.ms")
 
 
@@ -277,7 +284,7 @@ def ask(
         _read_metadata(described, described.controllers, found.cluster_id, tell)
     yield from _differences(cluster, described, found)
     yield from _pods(campaign, cluster, described)
-    for warning in _lost_storage(campaign, cluster, described):
+    for warning in _warnings(campaign, cluster, described):
         tell(f"warning: {warning}")
     yield from _compacting(campaign, found)
     if not described.controllers_have_agents:
@@ -491,7 +498,7 @@ def _pods(
     if cluster.external is None or (spec := cluster.external.kubernetes) is None:
         return
     ends = any(not ENDING.isdisjoint(faults_of(entry)) for entry in campaign.faults)
-    ways = {one.by for one in _drains(campaign)}
+    ways = {one.by for one in _parameters(campaign, DRAIN.name, Drained)}
     for reason in broker_pods.survey(
         spec.pods,
         described.brokers,
@@ -501,6 +508,30 @@ def _pods(
         rolls=any(OPERATOR_ROLL.name in faults_of(entry) for entry in campaign.faults),
     ):
         yield Problem(field="cluster.external.kubernetes", reason=reason)
+    limits = [one.thousandths for one in _parameters(campaign, STARVE_CPU.name, TooLittleCpu)]
+    for reason in cpu_limits.survey(spec.pods, described.brokers, limits) if limits else ():
+        yield Problem(field="cluster.external.kubernetes", reason=reason)
+
+
+def _warnings(
+    campaign: Campaign, cluster: ClusterSpec, described: DescribedCluster
+) -> Iterator[str]:
+    yield from _lost_storage(campaign, cluster, described)
+    yield from _probed(campaign, cluster, described)
+
+
+def _probed(campaign: Campaign, cluster: ClusterSpec, described: DescribedCluster) -> Iterator[str]:
+    """Yield which brokers the kubelet may restart, because faults keep them from answering its
+    probes. Raises InfraError without an answer of Kubernetes."""
+    named = dict.fromkeys(name for entry in campaign.faults for name in faults_of(entry))
+    slowing = [name for name in named if name in _SLOWING]
+    if not slowing or cluster.external is None or (spec := cluster.external.kubernetes) is None:
+        return
+    if probed := cpu_limits.probed(spec.pods, described.brokers):
+        yield (
+            f"{', '.join(probed)} have a livenessProbe. If {', '.join(slowing)} lasts longer than "
+            "that allows, the kubelet restarts these brokers, which is reported as their end"
+        )
 
 
 def _lost_storage(
@@ -542,12 +573,13 @@ def _by_storage(
     return found
 
 
-def _drains(campaign: Campaign) -> Iterator[Drained]:
+def _parameters(campaign: Campaign, fault: str, kind: type[P]) -> Iterator[P]:
+    """Yield the parameters of each entry of the campaign that has the fault."""
     for entry in campaign.faults:
-        if DRAIN.name in faults_of(entry):
+        if fault in faults_of(entry):
             given = entry.parameters if isinstance(entry, FaultEntry) else {}
-            parameters = parameters_of(DRAIN.name, given)
-            assert isinstance(parameters, Drained)
+            parameters = parameters_of(fault, given)
+            assert isinstance(parameters, kind)
             yield parameters
 
 

@@ -334,8 +334,12 @@ BESIDE_BROKERS = replace(
     where={
         **dict.fromkeys(_BY_NFT, "the agent is beside the brokers, and nft works there"),
         **dict.fromkeys(_BY_TC, "the agent is beside the brokers, and nft and tc work there"),
-        **dict.fromkeys(
-            _LIMITS, "the agent is beside the brokers, each in a control group of its own"
+        Capability.LIMIT_CPU: (
+            "the agent is beside the brokers, each in a control group of its own, or pods' "
+            "containers have CPU limits"
+        ),
+        Capability.LIMIT_MEMORY: (
+            "the agent is beside the brokers, each in a control group of its own"
         ),
         Capability.FILL_DISKS: "the agent is beside the brokers",
     },
@@ -343,21 +347,25 @@ BESIDE_BROKERS = replace(
 """The place of an external cluster with agents beside its brokers: the backend here, and more."""
 
 
+OF_PODS = frozenset({Capability.MOVE_PODS, Capability.LIMIT_CPU})
+"""The capabilities by the API of Kubernetes, for brokers in pods. They need no agent."""
+
 _WITH_PODS = replace(
     BACKENDS[HERE],
-    capabilities=lambda _site: CAPABILITIES | _OF_OPERATORS.keys(),
-    never={one: why for one, why in _NEVER_HERE.items() if one not in _OF_OPERATORS},
+    capabilities=lambda _site: CAPABILITIES | OF_PODS,
+    never={one: why for one, why in _NEVER_HERE.items() if one not in OF_PODS},
 )
 """The place of an external cluster in pods: the backend here, and the pods' nodes."""
 
+_NEVER_IN_BROKERS_PODS = {
+    **BESIDE_BROKERS.never,
+    **kubernetes_manifests.NEVER,
+    Capability.FILL_DISKS: "the disk may be that of the cluster's node",
+}
 BESIDE_BROKERS_IN_PODS = replace(
     BESIDE_BROKERS,
-    capabilities=lambda site: _beside_brokers(site) | _OF_OPERATORS.keys(),
-    never={
-        **BESIDE_BROKERS.never,
-        **kubernetes_manifests.NEVER,
-        Capability.FILL_DISKS: "the disk may be that of the cluster's node",
-    },
+    capabilities=lambda site: _beside_brokers(site) | OF_PODS,
+    never={one: why for one, why in _NEVER_IN_BROKERS_PODS.items() if one not in OF_PODS},
 )
 
 

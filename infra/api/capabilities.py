@@ -18,6 +18,10 @@ class LimitedResource(StrEnum):
     MEMORY = "memory"
 
 
+class NotCounted(Exception):
+    """The error of counters under a limit that cannot be read. The message says why."""
+
+
 class ResourceLimits(Protocol):
     """The limits on the resources of a node."""
 
@@ -40,7 +44,7 @@ class ResourceLimits(Protocol):
 
         CPU has ``throttled`` (tenths of a second in which a process had to wait) and
         ``throttled_us`` (the time waited). Memory has ``hits`` (how often the limit was reached)
-        and ``killed`` (processes).
+        and ``killed`` (processes). Raises NotCounted for a limit whose counters cannot be read.
         """
 
 

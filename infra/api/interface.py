@@ -203,6 +203,10 @@ class PodView(Protocol):
         for ``within_s`` seconds. Raises PodRefusal with the last refusal.
         """
 
+    def cpu_limit(self) -> int | None:
+        """Return the CPU limit of the server's container that the kubelet reports, in thousandths
+        of one core; None without one."""
+
     def silence(self) -> None:
         """Drop all packets of the pod, in both directions, silently, by the agent in it."""
 

@@ -11,10 +11,10 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from ackproof.infra.api.capabilities import LimitedResource
-from ackproof.infra.api.interface import Capability, Timings
+from ackproof.infra.api.capabilities import LimitedResource, NotCounted
+from ackproof.infra.api.interface import Capability, PodRefusal, PodView, Timings
 from ackproof.nemesis import proofs
-from ackproof.nemesis.effects import ProcessClaim
+from ackproof.nemesis.effects import EffectNotBegun, ProcessClaim
 from ackproof.nemesis.interface import (
     Aim,
     Cluster,
@@ -32,6 +32,7 @@ from ackproof.nemesis.proofs import (
     Seen,
     expiry_ms,
     held,
+    intended,
     observe,
     sessions_at_stake,
     struck,
@@ -41,12 +42,18 @@ from ackproof.nemesis.proofs import (
 _KIB = 1024
 _THOUSANDTHS = 10
 """The thousandths of a core in one hundredth."""
+_LESS = "already had less"
 
 
 class TooLittleCpu(Parameters):
     """The parameters of a server without CPU."""
 
     percent: int = Field(default=2, ge=1, le=100, description="its share of one core")
+
+    @property
+    def thousandths(self) -> int:
+        """The limit in thousandths of one core."""
+        return self.percent * _THOUSANDTHS
 
 
 class TooLittleMemory(Parameters):
@@ -75,7 +82,11 @@ class Limit:
         return self.server if self.what is LimitedResource.MEMORY else None
 
     def apply(self, cluster: Cluster) -> bool:
-        cluster.server(self.server).node.limit(self.what, self.amount)
+        """Set the limit. Raise EffectNotBegun if Kubernetes refuses it."""
+        try:
+            cluster.server(self.server).node.limit(self.what, self.amount)
+        except PodRefusal as refusal:
+            raise EffectNotBegun(str(refusal)) from refusal
         return True
 
     def undo(self, cluster: Cluster) -> None:
@@ -90,8 +101,9 @@ class Starvation:
     """A limit on every target's process.
 
     What the kernel has counted since then proves it. It counts tenths of a second in which the
-    server had to wait for CPU, or how often it met its memory limit. The fault is healed when there
-    is no limit, the processes run and the brokers are registered.
+    server had to wait for CPU, or how often it met its memory limit. Of a server in a pod, the
+    limit that the kubelet reports proves it, too, and alone where the counters cannot be read. The
+    fault is healed when there is no limit, the processes run and the brokers are registered.
     """
 
     name: str
@@ -117,7 +129,9 @@ class Starvation:
         return Plan(effects=tuple(effect for effects in made for effect in effects))
 
     def bitten(self, injection: Injection) -> Sequence[Look]:
-        return [lambda: self._counted(injection)]
+        pods = [one.server for one in intended(injection, Limit) if _pod_of(injection, one.server)]
+        reported = [lambda: self._reported(injection)] if pods else []
+        return [*reported, lambda: self._counted(injection)]
 
     def healed(self, injection: Injection) -> Sequence[Look]:
         brokers = sessions_at_stake(injection)
@@ -131,17 +145,43 @@ class Starvation:
     def hold_ms_min(self, timings: Timings) -> int:
         return expiry_ms(timings)
 
-    def _counted(self, injection: Injection) -> Observation:
-        def counted(server: str) -> Seen:
-            counters = injection.cluster.server(server).node.counted(self.what)
-            return counters.get(self.counter, 0) > 0, dict(counters)
+    def _reported(self, injection: Injection) -> Observation:
+        """Look at whether the kubelet reports the limits, of the servers in pods."""
+        amounts = {one.server: one.amount for one in intended(injection, Limit)}
+
+        def reported(server: str) -> Seen:
+            pod = _pod_of(injection, server)
+            limit = None if pod is None else pod.cpu_limit()
+            return limit == amounts[server], "none" if limit is None else f"{limit}m"
 
         done, planned = struck(injection, Limit)
-        return observe(f"short of {self.what}", planned, counted, unless(done, "already had less"))
+        in_pods = [server for server in planned if _pod_of(injection, server)]
+        return observe("limit in force", in_pods, reported, unless(done, _LESS))
+
+    def _counted(self, injection: Injection) -> Observation:
+        done, planned = struck(injection, Limit)
+        counters: dict[str, Mapping[str, int]] = {}
+        unread: dict[str, str] = {}
+        for server in (name for name in planned if name in done):
+            try:
+                counters[server] = injection.cluster.server(server).node.counted(self.what)
+            except NotCounted as reason:
+                unread[server] = str(reason)
+
+        def counted(server: str) -> Seen:
+            return counters[server].get(self.counter, 0) > 0, dict(counters[server])
+
+        def why_not(server: str) -> str | None:
+            return unless(done, _LESS)(server) or unread.get(server)
+
+        return observe(f"short of {self.what}", planned, counted, why_not)
 
     def _lifted(self, injection: Injection) -> Observation:
         def lifted(server: str) -> Seen:
-            counters: Mapping[str, int] = injection.cluster.server(server).node.counted(self.what)
+            try:
+                counters = injection.cluster.server(server).node.counted(self.what)
+            except NotCounted:
+                return False, False
             return not counters, not counters
 
         def why_not(server: str) -> str | None:
@@ -150,9 +190,15 @@ class Starvation:
         return observe(f"{self.what} as before", injection.target.servers, lifted, why_not)
 
 
+def _pod_of(injection: Injection, server: str) -> PodView | None:
+    """Return the pod of a server that was not deployed here; None outside Kubernetes."""
+    view = injection.cluster.server(server).distant
+    return None if view is None else view.pod
+
+
 def _cpu(server: str, parameters: Parameters) -> Sequence[Effect]:
     assert isinstance(parameters, TooLittleCpu)
-    return [Limit(server, LimitedResource.CPU, parameters.percent * _THOUSANDTHS)]
+    return [Limit(server, LimitedResource.CPU, parameters.thousandths)]
 
 
 def _memory(server: str, parameters: Parameters) -> Sequence[Effect]:

@@ -226,6 +226,57 @@ def by_account(kafka: KafkaInPods, ackproof, name: str, *files: str) -> None:
     ackproof.environ["KUBECONFIG"] = str(path)
 
 
+# --- limits ---------------------------------------------------------------------------------------
+
+STARVED = {"fault": "starve-cpu", "target": "broker-1", "hold": "12s"}
+
+
+@pytest.mark.parametrize("agent", [False, True], ids=["alone", "with agents"])
+def test_starved_broker_is_throttled_and_gets_its_former_cpu_back(
+    kafka: KafkaInPods, ackproof, agent: bool
+) -> None:
+    by_account(kafka, ackproof, f"cpu-{int(agent)}", "ackproof.yaml")
+    vary(ackproof, kafka.section(agent=agent), STARVED)
+    before, uids = kafka.limits(), kafka.uids()
+    result = ackproof("run", "small.yaml", "--out", "results", "--yes")
+    assert result.returncode == 0, result.stdout + result.stderr
+    document = verdict_of(ackproof)
+    (fault,) = document["faults"]
+    assert (fault["proven"], fault["servers"]) == (True, ["broker-1"])
+    assert document["cells"][0]["verdict"] == "pass"
+    (seen,) = [one for one in seen_of_faults(ackproof) if "limit in force" in one]
+    assert seen["limit in force"] == {"broker-1": "20m"}
+    assert seen["short of cpu"]["broker-1"]["throttled"] > 0
+    assert (kafka.limits(), kafka.uids()) == (before, uids)
+
+
+def test_limit_of_a_killed_run_is_lifted_by_clean(kafka: KafkaInPods, ackproof) -> None:
+    vary(ackproof, kafka.section(), {**STARVED, "hold": "9m"})
+    before = kafka.limits()
+    running = ackproof.start("run", "small.yaml", "--out", "results", "--yes")
+    ackproof.wait_for_output("starve-cpu#1 verified")
+    assert kafka.limits()[1][0]["limits"] == {"cpu": "20m"}
+    os.kill(running.pid, signal.SIGKILL)
+    running.wait(PATIENCE_S)
+
+    cleaned = ackproof("clean")
+    assert cleaned.returncode == 0, cleaned.stdout + cleaned.stderr
+    assert kafka.limits() == before
+    assert kafka.topics() == set()
+
+
+def test_preflight_reports_the_missing_right_to_resize(kafka: KafkaInPods, ackproof) -> None:
+    text = (STRIMZI / "ackproof.yaml").read_text()
+    assert "pods/resize" in text
+    lesser = ackproof.directory / "lesser.yaml"
+    lesser.write_text(text.replace("pods/resize", "pods/status"))
+    by_account(kafka, ackproof, "no-resize", str(lesser))
+    vary(ackproof, kafka.section(), STARVED)
+    result = ackproof("run", "small.yaml", "--preflight", "--yes")
+    assert result.returncode == 2, result.stdout + result.stderr
+    assert 'cannot patch resource "pods/resize"' in result.stderr, result.stderr
+
+
 # --- rolls by the operator ------------------------------------------------------------------------
 
 BY_OPERATOR = {"fault": "operator-roll", "target": "all"}

@@ -1,6 +1,5 @@
 """Groups and topics that a run left on an external cluster, and clusters without a coordinator."""
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,16 +12,10 @@ from ackproof.infra.systems.external.description import BrokerControl, Described
 from ackproof.infra.systems.external.journal import FILE, Journal
 from ackproof.infra.systems.external.restoration import undo
 from tests.support.fakes.mock_cluster import MockCluster
+from tests.support.fakes.silent_kubernetes import silent_kubeconfig
 
 FIND_COORDINATOR = 10
 GROUP = "ackproof-readers"
-KUBECONFIG = {
-    "clusters": [{"name": "c", "cluster": {"server": "http://127.0.0.1:1"}}],
-    "users": [{"name": "u", "user": {"token": "t"}}],
-    "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
-    "current-context": "c",
-}
-"""No process listens at this port."""
 
 
 @pytest.fixture
@@ -55,8 +48,7 @@ def test_group_without_a_coordinator_stays_in_the_journal(
 
 def test_node_of_a_silent_cluster_stays_in_the_journal(tmp_path: Path) -> None:
     """A node that was uncordoned does not."""
-    (tmp_path / "config").write_text(json.dumps(KUBECONFIG))
-    pods = BrokerPods(namespace="n", selector="a=b", kubeconfig=str(tmp_path / "config"))
+    pods = BrokerPods(namespace="n", selector="a=b", kubeconfig=silent_kubeconfig(tmp_path))
     control = BrokerControl(pod=BrokerPod(pods=pods, broker=1))
     described = DescribedCluster(bootstrap_servers="none:1", brokers=(1,), handles={1: control})
     journal = Journal.begin(tmp_path / FILE, described)

@@ -15,6 +15,7 @@ from ackproof.infra.api.interface import InfraError, PodPlace
 from ackproof.infra.backends.kubernetes import agent_pods, broker_pods, cluster, manifests
 from ackproof.infra.backends.kubernetes.broker_pods import BrokerPods
 from ackproof.infra.backends.kubernetes.manifests import PodSettings
+from ackproof.infra.backends.kubernetes.pods import exit_status
 
 PLAIN = PodSettings(image="registry.example/ackproof-node:1", resources={})
 
@@ -274,7 +275,7 @@ def test_agents_container_may_affect_the_pod_and_see_the_broker_and_no_more() ->
     ],
 )
 def test_exit_status_of_an_exec_is_in_its_last_frame(frame, status: tuple[int, str]) -> None:
-    assert agent_pods.exit_status(json.dumps(frame).encode()) == status
+    assert exit_status(json.dumps(frame).encode()) == status
 
 
 def test_missing_image_is_refused_with_the_way_to_one(environment) -> None:

@@ -1,74 +1,23 @@
 """Nodes of a real Kubernetes are cordoned and pods evicted, and what others do is left alone."""
 
-import os
-import secrets
 import threading
 from collections.abc import Iterator
 
 import pytest
 from kubernetes import client as kube
 
-from ackproof.infra.api.interface import PodPlace, PodRefusal
+from ackproof.infra.api.interface import PodRefusal
 from ackproof.infra.backends.kubernetes import broker_pods
-from ackproof.infra.backends.kubernetes.broker_pods import BrokerPod, BrokerPods
-from ackproof.infra.backends.kubernetes.cluster import IMAGE, connected
-from ackproof.infra.machine.waiting import wait_until
+from tests.support.clusters.sleepers import LABELS, Sleepers, sleepers_in_pods
 from tests.support.processes.deadlines import PATIENCE_S, TEST_S
 
 pytestmark = [pytest.mark.kubernetes, pytest.mark.timeout(TEST_S)]
 
-LABELS = {"app": "sleeper"}
-
-
-class Sleepers:
-    """A StatefulSet with one pod that does nothing, in a namespace of its own."""
-
-    def __init__(self, core: "kube.CoreV1Api") -> None:
-        self.core = core
-        self.namespace = f"ackproof-test-{secrets.token_hex(4)}"
-        self.pods = BrokerPods(namespace=self.namespace, selector="app=sleeper")
-        self.pod = BrokerPod(pods=self.pods, broker=0)
-
-    def start(self) -> None:
-        self.core.create_namespace({"metadata": {"name": self.namespace}})
-        sleeper = {"name": "s", "image": os.environ[IMAGE], "command": ["sleep", "infinity"]}
-        spec = {"containers": [sleeper], "terminationGracePeriodSeconds": 1}
-        template = {"metadata": {"labels": LABELS}, "spec": spec}
-        kube.AppsV1Api(self.core.api_client).create_namespaced_stateful_set(
-            self.namespace,
-            {
-                "metadata": {"name": "sleeper"},
-                "spec": {"selector": {"matchLabels": LABELS}, "template": template},
-            },
-        )
-        self.ready()
-
-    def ready(self) -> PodPlace:
-        """Return the place of the pod once it is ready."""
-
-        def there() -> bool:
-            found = broker_pods.place(self.pod)
-            return found is not None and found.ready and not found.ends
-
-        wait_until(there, PATIENCE_S, "a pod that is ready", 0.2)
-        found = broker_pods.place(self.pod)
-        assert found is not None
-        return found
-
-    def unschedulable(self, node: str, given: bool | None) -> None:
-        """Cordon a node, or uncordon it, as an operator does."""
-        self.core.patch_node(node, {"spec": {"unschedulable": given}})
-
 
 @pytest.fixture(scope="module")
 def sleepers() -> Iterator[Sleepers]:
-    with connected() as user:
-        found = Sleepers(kube.CoreV1Api(user))
-        try:
-            found.start()
-            yield found
-        finally:
-            found.core.delete_namespace(found.namespace, grace_period_seconds=0)
+    with sleepers_in_pods() as found:
+        yield found
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from ackproof.config.documents import Problem, problems_of
 from ackproof.harness.campaign import clients
-from ackproof.harness.campaign.backends import BESIDE_BROKERS, BESIDE_BROKERS_IN_PODS
+from ackproof.harness.campaign.backends import BESIDE_BROKERS, BESIDE_BROKERS_IN_PODS, OF_PODS
 from ackproof.harness.campaign.model.clusters import ClusterSweep
 from ackproof.harness.campaign.model.external import (
     ExternalSpec,
@@ -201,6 +201,12 @@ def _is_by_agent(fault: str) -> bool:
     return not FAULTS[fault].needs.isdisjoint(_BY_AGENT)
 
 
+def _is_by_pod(fault: str, spec: ExternalSpec) -> bool:
+    """Return whether the API of Kubernetes injects the fault, without an agent."""
+    needs = FAULTS[fault].needs
+    return spec.kubernetes is not None and bool(needs) and needs <= OF_PODS
+
+
 def asked_for(fault: str) -> str | None:
     """Return the condition on which an external cluster offers a fault, or None if there is
     none."""
@@ -242,17 +248,26 @@ def _refused(
             )
     elif fault in _BY_METADATA and spec.controllers is None:
         yield f"{fault} is proven by leader epochs: name the controllers under {_WHERE}.controllers"
-    elif _is_by_agent(fault) and not spec.agent:
-        yield f"{fault} needs the agent beside the brokers: {_to_have_agents(spec, fault)}"
-    elif _is_by_agent(fault) and not all(controllers.values()):
-        without = [name for name, beside in controllers.items() if not beside]
-        yield (
-            f"{fault} needs the agent beside {', '.join(without)}, too: give ssh to a host of its "
-            f"own under {_WHERE}.servers; cut, halves and bridge treat links between brokers"
-        )
+    elif _is_by_agent(fault) and (why := _without_agents(fault, spec, controllers)) is not None:
+        yield f"{fault} {why}"
     elif fault in _HANDS:
         gentle = fault == "restart" and signal == "kill"
         yield from _lacking(fault, spec, _HANDS["kill" if gentle else fault], controllers)
+
+
+def _without_agents(fault: str, spec: ExternalSpec, controllers: Mapping[str, bool]) -> str | None:
+    """Return why nothing here injects a fault that agents inject on hosts, or None if something
+    does."""
+    if _is_by_pod(fault, spec):
+        return f"needs the pods of {', '.join(controllers)}, too" if controllers else None
+    if not spec.agent:
+        return f"needs the agent beside the brokers: {_to_have_agents(spec, fault)}"
+    if without := [name for name, beside in controllers.items() if not beside]:
+        return (
+            f"needs the agent beside {', '.join(without)}, too: give ssh to a host of its own "
+            f"under {_WHERE}.servers; cut, halves and bridge treat links between brokers"
+        )
+    return None
 
 
 def _misplaced(fault: str, spec: ExternalSpec) -> str | None:

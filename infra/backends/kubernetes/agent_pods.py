@@ -6,14 +6,12 @@ It ends when the harness has removed its agent, or when no run has used it for :
 ephemeral container cannot be removed: its entry stays until the pod is replaced.
 """
 
-import json
 import secrets
 import shlex
 from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import Any
 
-from kubernetes.stream.ws_client import ERROR_CHANNEL, STDERR_CHANNEL, STDOUT_CHANNEL
 from websocket import WebSocketException
 
 from ackproof.infra.api.interface import InfraError
@@ -39,7 +37,6 @@ _RIGHTS = ("NET_ADMIN", "SYS_PTRACE", "KILL", "DAC_OVERRIDE")
 _STARTS_WITHIN_S = 120.0
 _EVERY_S = 0.3
 _FRAME = 1 << 15
-_NO_STATUS = 126
 _LIFE = """\
 import os, sys, time
 base, idle = sys.argv[1], float(sys.argv[2])
@@ -102,19 +99,10 @@ class AgentPod:
             stream.settimeout(timeout)
             for start in range(0, len(content), _FRAME):
                 stream.sendall(content[start : start + _FRAME])
-            output, status = bytearray(), _NO_STATUS
-            for channel, data in stream.frames():
-                if channel == ERROR_CHANNEL:
-                    status, words = exit_status(data)
-                    output += words.encode()
-                    break
-                if channel in (STDOUT_CHANNEL, STDERR_CHANNEL):
-                    output += data
-            stream.close()
+            return ProgramResult(*stream.finish())
         except (OSError, WebSocketException) as error:
             what = shlex.join(argv[:3])
             raise InfraError(f"{self.host}: {what}: {self._gone() or error}") from error
-        return ProgramResult(status, output.decode(errors="replace"))
 
     def is_gone(self) -> bool:
         try:
@@ -231,14 +219,3 @@ def _beside(now: Any, pod: BrokerPod) -> str | None:
         if one.name == name and one.state.running is not None:
             return str(one.container_id)
     return None
-
-
-def exit_status(status: bytes) -> tuple[int, str]:
-    """Return the exit status of an exec by its last frame, and the words if it was not started."""
-    told = json.loads(status)
-    if told.get("status") == "Success":
-        return 0, ""
-    for cause in told.get("details", {}).get("causes", ()):
-        if cause.get("reason") == "ExitCode":
-            return int(cause["message"]), ""
-    return _NO_STATUS, str(told.get("message") or "it was not started")

@@ -55,7 +55,8 @@ _EVERY_S = 0.2
 _EVICTED_EVERY_S = 1.0
 _GONE, _CONFLICT, _TOO_MANY, _SERVER_ERROR = 404, 409, 429, 500
 """HTTP statuses of refusals. An eviction that a disruption budget forbids gets 429."""
-_LIMIT: Mapping[str, Any] = {"_request_timeout": ANSWERS_WITHIN_S}
+LIMIT: Mapping[str, Any] = {"_request_timeout": ANSWERS_WITHIN_S}
+"""The arguments of each request that limit the time for its answer."""
 
 
 class BrokerPods(BaseModel):
@@ -122,7 +123,7 @@ def end(pod: BrokerPod, *, at_once: bool) -> None:
     """
     from kubernetes.client import V1DeleteOptions, V1Preconditions
 
-    with _api(pod.pods) as core:
+    with core_api(pod.pods) as core:
         found = present(core, pod)
         if (reason := unkept(found)) is not None:
             raise InfraError(f"{pod}: {reason}")
@@ -132,8 +133,8 @@ def end(pod: BrokerPod, *, at_once: bool) -> None:
             grace_period_seconds=0 if at_once else None, preconditions=V1Preconditions(uid=uid)
         )
         with answered(f"cannot delete {pod}"):
-            core.patch_namespaced_pod(name, pod.pods.namespace, held, **_LIMIT)
-            core.delete_namespaced_pod(name, pod.pods.namespace, body=options, **_LIMIT)
+            core.patch_namespaced_pod(name, pod.pods.namespace, held, **LIMIT)
+            core.delete_namespaced_pod(name, pod.pods.namespace, body=options, **LIMIT)
 
 
 def bring_back(pod: BrokerPod) -> None:
@@ -142,8 +143,8 @@ def bring_back(pod: BrokerPod) -> None:
     The new pod is another one, by its uid. Whether its broker serves is not awaited. Raises
     InfraError if the containers do not end, as on a node that is down, or no new pod comes.
     """
-    with _api(pod.pods) as core:
-        held = [one for one in _all(core, pod) if FINALIZER in (one.metadata.finalizers or ())]
+    with core_api(pod.pods) as core:
+        held = [one for one in pods_of(core, pod) if FINALIZER in (one.metadata.finalizers or ())]
         for one in held:
             if one.metadata.deletion_timestamp is not None:
                 _await_end(core, pod, one)
@@ -153,7 +154,7 @@ def bring_back(pod: BrokerPod) -> None:
         def came() -> bool:
             return any(
                 one.metadata.uid not in former and one.metadata.deletion_timestamp is None
-                for one in _all(core, pod)
+                for one in pods_of(core, pod)
             )
 
         _wait(came, _COMES_WITHIN_S, f"a new pod in place of {pod}")
@@ -183,7 +184,7 @@ def place(pod: BrokerPod) -> PodPlace | None:
 
 def places(pods: BrokerPods) -> Mapping[int, PodPlace]:
     """Return where the pods of all brokers are, as :func:`place`, by ``broker.id``."""
-    with _api(pods) as core:
+    with core_api(pods) as core:
         listed = _listed(core, pods)
     listed = sorted(listed, key=lambda one: one.metadata.deletion_timestamp is None)
     by_broker = {_broker(pods, one): _place_of(pods, one) for one in listed}
@@ -229,9 +230,9 @@ def restarter(pods: BrokerPods, former: PodPlace) -> str:
     """
     of_kafka = "involvedObject.kind=Kafka"  # the pod is the other object of such an event
     try:
-        with _api(pods) as core, answered("cannot list events"):
+        with core_api(pods) as core, answered("cannot list events"):
             found = core.list_namespaced_event(
-                pods.namespace, field_selector=of_kafka, **_LIMIT
+                pods.namespace, field_selector=of_kafka, **LIMIT
             ).items
     except Refusal as refusal:
         return f"unknown, because Strimzi's events cannot be read: {refusal}"
@@ -263,24 +264,24 @@ def order_roll(pod: BrokerPod, uid: str, run: str) -> bool:
     Raises PodRefusal if it is no pod of Strimzi's, something else has ordered that already, or the
     cluster refuses, and InfraError without an answer.
     """
-    with _api(pod.pods) as core, _refusals():
-        found = next((one for one in _all(core, pod) if one.metadata.uid == uid), None)
+    with core_api(pod.pods) as core, refusals():
+        found = next((one for one in pods_of(core, pod) if one.metadata.uid == uid), None)
         if found is None or found.metadata.deletion_timestamp is not None:
             return False
         if (reason := _unrollable(found)) is not None:
             raise PodRefusal(reason)
-        _annotate(core, found, {_ROLLING: "true", ROLLED_BY: run})
+        annotate(core, found, {_ROLLING: "true", ROLLED_BY: run})
     return True
 
 
 def withdraw_roll(pod: BrokerPod, uid: str, run: str) -> bool:
     """Undo :func:`order_roll` of the same run. Return False if there is nothing to undo, because
     the pod was replaced. Raises as :func:`order_roll`."""
-    with _api(pod.pods) as core, _refusals():
-        for found in _all(core, pod):
+    with core_api(pod.pods) as core, refusals():
+        for found in pods_of(core, pod):
             annotations = found.metadata.annotations or {}
             if found.metadata.uid == uid and annotations.get(ROLLED_BY) == run:
-                _annotate(core, found, {_ROLLING: None, ROLLED_BY: None})
+                annotate(core, found, {_ROLLING: None, ROLLED_BY: None})
                 return True
     return False
 
@@ -295,10 +296,12 @@ def _unrollable(pod: Any) -> str | None:
     return None
 
 
-def _annotate(
+def annotate(
     core: "CoreV1Api", pod: Any, annotations: Mapping[str, str | None], *, dry: bool = False
 ) -> None:
-    trial = {"dry_run": "All", **_LIMIT} if dry else _LIMIT
+    """Set annotations of that very pod (``V1Pod``), or remove those with the value None. ``dry``:
+    only try whether the cluster admits that. Raises Refusal."""
+    trial = {"dry_run": "All", **LIMIT} if dry else LIMIT
     change = {"metadata": {"uid": pod.metadata.uid, "annotations": annotations}}
     with answered(f"cannot annotate {pod.metadata.name}"):
         core.patch_namespaced_pod(pod.metadata.name, pod.metadata.namespace, change, **trial)
@@ -337,8 +340,8 @@ def uncordon(pods: BrokerPods, node: str, run: str) -> bool:
 def is_cordoned(pods: BrokerPods, node: str) -> bool:
     """Return whether a node takes no new pods. Raises InfraError without an answer of the
     cluster."""
-    with _api(pods) as core, answered(f"cannot read the node {node}"):
-        return bool(core.read_node(node, **_LIMIT).spec.unschedulable)
+    with core_api(pods) as core, answered(f"cannot read the node {node}"):
+        return bool(core.read_node(node, **LIMIT).spec.unschedulable)
 
 
 def evict(pod: BrokerPod, uid: str, within_s: float, *, budgets: bool) -> bool:
@@ -356,7 +359,7 @@ def evict(pod: BrokerPod, uid: str, within_s: float, *, budgets: bool) -> bool:
     evicted: list[str] = []
 
     def is_over() -> bool:
-        found = [one for one in _all(core, pod) if one.metadata.uid == uid]
+        found = [one for one in pods_of(core, pod) if one.metadata.uid == uid]
         if not found or found[0].metadata.deletion_timestamp is not None:
             return True
         if (reason := unkept(found[0])) is not None:
@@ -371,7 +374,7 @@ def evict(pod: BrokerPod, uid: str, within_s: float, *, budgets: bool) -> bool:
         evicted.append(uid)
         return True
 
-    with _api(pod.pods) as core, _refusals():
+    with core_api(pod.pods) as core, refusals():
         try:
             wait_until(is_over, within_s, "an eviction", _EVICTED_EVERY_S)
         except TimeoutError as late:
@@ -384,7 +387,7 @@ def _end_gracefully(core: "CoreV1Api", pod: Any, *, evicted: bool, dry: bool = F
     from kubernetes.client import V1DeleteOptions, V1Eviction, V1ObjectMeta, V1Preconditions
 
     name, namespace = pod.metadata.name, pod.metadata.namespace
-    trial = {"dry_run": "All", **_LIMIT} if dry else _LIMIT
+    trial = {"dry_run": "All", **LIMIT} if dry else LIMIT
     options = V1DeleteOptions(preconditions=V1Preconditions(uid=pod.metadata.uid))
     if not evicted:
         with answered(f"cannot delete {name}"):
@@ -396,7 +399,7 @@ def _end_gracefully(core: "CoreV1Api", pod: Any, *, evicted: bool, dry: bool = F
 
 
 @contextmanager
-def _refusals() -> Iterator[None]:
+def refusals() -> Iterator[None]:
     """Raise PodRefusal for a refusal by which nothing has changed."""
     try:
         yield
@@ -419,7 +422,7 @@ def _change_node(
 
     def is_done() -> bool:
         with answered(f"cannot read the node {node}"):
-            found = core.read_node(node, **_LIMIT)
+            found = core.read_node(node, **LIMIT)
         if (metadata := changes(found)) is None:
             return True
         # Between the look and the change, something else may have cordoned it.
@@ -427,7 +430,7 @@ def _change_node(
         try:
             with answered(f"cannot change the node {node}"):
                 patch = {"metadata": metadata, "spec": {"unschedulable": unschedulable}}
-                core.patch_node(node, patch, **_LIMIT)
+                core.patch_node(node, patch, **LIMIT)
         except Refusal as refusal:
             if refusal.status != _CONFLICT:
                 raise
@@ -435,7 +438,7 @@ def _change_node(
         changed.append(True)
         return True
 
-    with _api(pods) as core, _refusals():
+    with core_api(pods) as core, refusals():
         try:
             _wait(is_done, ANSWERS_WITHIN_S, f"the change of the node {node}")
         except Refusal as refusal:
@@ -471,7 +474,7 @@ def passing_storage(
     ``directories`` has the log directories of each broker, as paths in its container. Raises
     InfraError without an answer of the cluster.
     """
-    with _api(pods) as core:
+    with core_api(pods) as core:
         there = {_broker(pods, one): one for one in _listed(core, pods)}
     return {
         broker: [storage_of(pods, there[broker], path) for path in paths]
@@ -524,7 +527,7 @@ def survey(
     their nodes cordoned, and Strimzi's operator told to roll them. It is then tried whether the
     cluster allows that (by dry runs). Raises InfraError without an answer of the cluster.
     """
-    with _api(pods) as core:
+    with core_api(pods) as core:
         found = _listed(core, pods)
         by_id: dict[int | None, list[Any]] = {}
         for one in found:
@@ -581,7 +584,7 @@ def _obstacles(
     if not ends:
         return
     trial = {"metadata": {"finalizers": [FINALIZER]}}
-    name, dry = pod.metadata.name, {"dry_run": "All", **_LIMIT}
+    name, dry = pod.metadata.name, {"dry_run": "All", **LIMIT}
     try:
         with answered(f"{name} may not be deleted"):
             core.patch_namespaced_pod(name, pods.namespace, trial, **dry)
@@ -596,7 +599,7 @@ def _obstacles_to_rolls(core: "CoreV1Api", pod: Any) -> Iterator[str]:
         yield reason
         return
     try:
-        _annotate(core, pod, {_ROLLING: "true", ROLLED_BY: "trial"}, dry=True)
+        annotate(core, pod, {_ROLLING: "true", ROLLED_BY: "trial"}, dry=True)
     except Refusal as refusal:
         yield str(refusal)
 
@@ -605,10 +608,10 @@ def _obstacles_on(core: "CoreV1Api", node: str) -> Iterator[str]:
     """Yield why a node cannot be cordoned."""
     try:
         with answered(f"the node {node} may not be cordoned"):
-            if core.read_node(node, **_LIMIT).spec.unschedulable:
+            if core.read_node(node, **LIMIT).spec.unschedulable:
                 yield f"the node {node} is cordoned already"
             trial = {"metadata": {"annotations": {CORDONED_BY: "trial"}}}
-            core.patch_node(node, trial, dry_run="All", **_LIMIT)
+            core.patch_node(node, trial, dry_run="All", **LIMIT)
     except Refusal as refusal:
         yield str(refusal)
 
@@ -617,7 +620,9 @@ def _obstacles_on(core: "CoreV1Api", node: str) -> Iterator[str]:
 
 
 @contextmanager
-def _api(pods: BrokerPods) -> "Iterator[CoreV1Api]":
+def core_api(pods: BrokerPods) -> "Iterator[CoreV1Api]":
+    """Yield the API of the cluster that the pods are in. Raises InfraError for a kubeconfig that
+    cannot be used."""
     from kubernetes.client import CoreV1Api
 
     with connected(pods.kubeconfig, pods.context) as user:
@@ -627,18 +632,19 @@ def _api(pods: BrokerPods) -> "Iterator[CoreV1Api]":
 def _listed(core: "CoreV1Api", pods: BrokerPods) -> Sequence[Any]:
     with answered(f"cannot list pods in {pods.namespace}"):
         found = core.list_namespaced_pod(
-            pods.namespace, label_selector=pods.selector, **_LIMIT
+            pods.namespace, label_selector=pods.selector, **LIMIT
         ).items
     return list(found)
 
 
-def _all(core: "CoreV1Api", pod: BrokerPod) -> Sequence[Any]:
+def pods_of(core: "CoreV1Api", pod: BrokerPod) -> Sequence[Any]:
+    """Return all pods of a broker (``V1Pod``), also one that ends."""
     return [one for one in _listed(core, pod.pods) if _broker(pod.pods, one) == pod.broker]
 
 
 def present(core: "CoreV1Api", pod: BrokerPod) -> Any:
     """Return the only pod of a broker (``V1Pod``). Raises InfraError if there is not one."""
-    found = _all(core, pod)
+    found = pods_of(core, pod)
     if len(found) != 1:
         raise InfraError(f"{pod}: {len(found)} pods match, but exactly one is needed")
     return found[0]
@@ -653,7 +659,7 @@ def _await_end(core: "CoreV1Api", pod: BrokerPod, old: Any) -> None:
     name = old.metadata.name
 
     def ended() -> bool:
-        now = next((o for o in _all(core, pod) if o.metadata.uid == old.metadata.uid), None)
+        now = next((o for o in pods_of(core, pod) if o.metadata.uid == old.metadata.uid), None)
         return now is None or _has_ended(now)
 
     grace = float(old.metadata.deletion_grace_period_seconds or 0)
@@ -675,7 +681,7 @@ def _let_go(core: "CoreV1Api", pod: BrokerPod, held: Any) -> None:
         "metadata": {"uid": held.metadata.uid, "$deleteFromPrimitiveList/finalizers": [FINALIZER]}
     }
     with answered(f"cannot let {pod} come back"):
-        core.patch_namespaced_pod(held.metadata.name, pod.pods.namespace, without, **_LIMIT)
+        core.patch_namespaced_pod(held.metadata.name, pod.pods.namespace, without, **LIMIT)
 
 
 def _wait(condition: Any, within_s: float, what: str) -> None:

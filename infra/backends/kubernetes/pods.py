@@ -14,6 +14,7 @@ from urllib.parse import quote
 
 from kubernetes.stream.ws_client import (
     ERROR_CHANNEL,
+    STDERR_CHANNEL,
     STDIN_CHANNEL,
     STDOUT_CHANNEL,
     create_websocket,
@@ -55,6 +56,7 @@ HOPELESS = frozenset(
     }
 )
 """The reasons of a waiting container that time does not remove."""
+_NO_STATUS = 126
 _LOST = (OSError, EOFError, WebSocketException, ValueError)
 
 
@@ -244,11 +246,36 @@ class ExecStream:
         while (frame := self.frame()) is not None:
             yield frame
 
+    def finish(self) -> tuple[int, str]:
+        """Return the exit status of the program and all its output, once it has ended, and close
+        the stream. The status is 126 if it was not started. Raises TimeoutError."""
+        output, status = bytearray(), _NO_STATUS
+        for channel, data in self.frames():
+            if channel == ERROR_CHANNEL:
+                status, words = exit_status(data)
+                output += words.encode()
+                break
+            if channel in (STDOUT_CHANNEL, STDERR_CHANNEL):
+                output += data
+        self.close()
+        return status, output.decode(errors="replace")
+
     def settimeout(self, seconds: float | None, /) -> None:
         self._websocket.settimeout(seconds)
 
     def close(self) -> None:
         self._websocket.close(timeout=0)
+
+
+def exit_status(status: bytes) -> tuple[int, str]:
+    """Return the exit status of an exec by its last frame, and the words if it was not started."""
+    told = json.loads(status)
+    if told.get("status") == "Success":
+        return 0, ""
+    for cause in told.get("details", {}).get("causes", ()):
+        if cause.get("reason") == "ExitCode":
+            return int(cause["message"]), ""
+    return _NO_STATUS, str(told.get("message") or "it was not started")
 
 
 def _said_of_end(status: bytes) -> str:

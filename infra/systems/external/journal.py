@@ -33,6 +33,8 @@ class Left:
         cordoned: The name of the run by which each node of Kubernetes is cordoned, by the node.
         rolling: The uid of the pod whose roll was ordered, and the name of the run, by
             ``broker.id``.
+        limited: The name of the run that has limited the CPU of each broker's pod, by
+            ``broker.id``.
     """
 
     described: DescribedCluster
@@ -42,10 +44,12 @@ class Left:
     attached: str | None = None
     cordoned: dict[str, str] = field(default_factory=dict)
     rolling: dict[int, tuple[str, str]] = field(default_factory=dict)
+    limited: dict[int, str] = field(default_factory=dict)
 
     @property
     def anything(self) -> bool:
-        others = (self.topics, self.groups, self.attached, self.cordoned, self.rolling)
+        in_kubernetes = (self.cordoned, self.rolling, self.limited)
+        others = (self.topics, self.groups, self.attached, *in_kubernetes)
         return bool(self.down) or any(map(bool, others))
 
 
@@ -108,6 +112,14 @@ class Journal:
         """Note that nothing is left of the order to roll a broker's pod."""
         self._write({"rolled": broker})
 
+    def limited(self, broker: int, run: str) -> None:
+        """Note that the CPU of a broker's pod is about to be limited, by the run of that name."""
+        self._write({"limited": broker, "by": run})
+
+    def lifted(self, broker: int) -> None:
+        """Note that nothing is left of the limit of a broker's pod."""
+        self._write({"lifted": broker})
+
     def left(self) -> Left:
         """Return the changes that must be undone. Raises InfraError for a file that cannot be
         read."""
@@ -161,3 +173,7 @@ def _take_change_of_kubernetes(left: Left, entry: Mapping[str, Any]) -> None:
         left.rolling[int(entry["rolling"])] = entry["uid"], entry["by"]
     elif "rolled" in entry:
         left.rolling.pop(int(entry["rolled"]), None)
+    elif "limited" in entry:
+        left.limited[int(entry["limited"])] = entry["by"]
+    elif "lifted" in entry:
+        left.limited.pop(int(entry["lifted"]), None)

@@ -9,7 +9,7 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
 from ackproof.infra.api.interface import InfraError, PodRefusal, ViewUnavailable
-from ackproof.infra.backends.kubernetes import broker_pods
+from ackproof.infra.backends.kubernetes import broker_pods, cpu_limits
 from ackproof.infra.machine.parallel import on_all
 from ackproof.infra.systems.admin import admin_client
 from ackproof.infra.systems.external.control import carry_out
@@ -48,7 +48,8 @@ def restore(results: Path, tell: Tell) -> None:
 
 def undo(journal: Journal, tell: Tell, within_s: float = _GONE_WITHIN_S) -> None:
     """Remove the agents of a run, uncordon the nodes that it cordoned, withdraw its orders to roll
-    pods, start the brokers that it stopped, and delete its topics and groups.
+    pods, lift its limits of their CPU, start the brokers that it stopped, and delete its topics and
+    groups.
 
     Brokers in pods are started first: an agent has ended with its pod. Those on hosts are started
     when their agents have undone what would disturb them.
@@ -72,6 +73,7 @@ def undo(journal: Journal, tell: Tell, within_s: float = _GONE_WITHIN_S) -> None
     failures = [
         *_uncordon(journal, left, tell),
         *_withdraw_rolls(journal, left, tell),
+        *_lift_limits(journal, left, tell),
         *_bring_back(journal, left, deleted, tell),
         *_detach(journal, left, tell),
         *_bring_back(journal, left, others, tell),
@@ -134,6 +136,21 @@ def _withdraw_rolls(journal: Journal, left: Left, tell: Tell) -> Iterator[str]:
             yield f"{name}: the order to roll its pod still stands: {error}"
         else:
             journal.rolled(broker)
+
+
+def _lift_limits(journal: Journal, left: Left, tell: Tell) -> Iterator[str]:
+    """Yield which pods still have less CPU than before."""
+    for broker, run in sorted(left.limited.items()):
+        handle, name = left.described.handles.get(broker), left.described.name_of(broker)
+        if handle is None or handle.pod is None:
+            continue
+        try:
+            if cpu_limits.lift(handle.pod, run):
+                tell(f"{name}: gave its pod the former CPU limit")
+        except (InfraError, PodRefusal) as error:
+            yield f"{name}: its pod still has less CPU: {error}"
+        else:
+            journal.lifted(broker)
 
 
 def _bring_back(

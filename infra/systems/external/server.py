@@ -16,7 +16,7 @@ from ackproof.infra.api.interface import (
     ProcessState,
     ViewUnavailable,
 )
-from ackproof.infra.backends.kubernetes import broker_pods
+from ackproof.infra.backends.kubernetes import broker_pods, cpu_limits
 from ackproof.infra.backends.kubernetes.broker_pods import ROOT, BrokerPod, BrokerPods
 from ackproof.infra.machine.waiting import wait_until
 from ackproof.infra.node.agent_client import AgentClient, NodeGone
@@ -31,6 +31,7 @@ from ackproof.infra.systems.external.description import (
     server_name,
 )
 from ackproof.infra.systems.external.journal import Journal
+from ackproof.infra.systems.external.limits import PodLimits
 from ackproof.infra.systems.external.probes import answers, log_directories_of, settings_of
 
 _LOOK_EVERY_S = 0.2
@@ -69,6 +70,14 @@ class ExternalNode:
         if what.startswith("__"):  # requests of Python itself
             raise AttributeError(what)
         raise InfraError(f"{self.name} is not a node of Ackproof: no {what}")
+
+
+class PodNode(ExternalNode):
+    """The place of a broker in a pod, whose limits the API of Kubernetes sets."""
+
+    def __init__(self, name: str, limits: PodLimits) -> None:
+        super().__init__(name)
+        self.limit, self.lift, self.counted = limits.limit, limits.lift, limits.counted
 
 
 class ExternalProcess:
@@ -199,6 +208,9 @@ class ServerPod:
     def evict(self, uid: str, within_s: float, *, budgets: bool) -> bool:
         return broker_pods.evict(self._pod, uid, within_s, budgets=budgets)
 
+    def cpu_limit(self) -> int | None:
+        return cpu_limits.in_force(self._pod)
+
     def silence(self) -> None:
         found = self.place()
         if found is None:
@@ -260,7 +272,11 @@ class ExternalServer:
         self.id = number
         self.name = server_name(number) if probe is None else controller_name(number)
         self._probe = probe
-        self.node: Any = ExternalNode(self.name)
+        place = None if handle is None else handle.pod
+        self._limits = None if place is None else PodLimits(place, run, journal)
+        self.node: Any = (
+            ExternalNode(self.name) if self._limits is None else PodNode(self.name, self._limits)
+        )
         self.log_directories: Sequence[PurePosixPath] = ()
         self.disks: Sequence[LogDirectoryDisk] = ()
         self.service_ports: Sequence[int] = ()
@@ -268,7 +284,6 @@ class ExternalServer:
         self._found: FoundProcess | None = None
         self.host, self.port = "", 0
         self._handle = handle
-        place = None if handle is None else handle.pod
         self.pod = None if place is None else ServerPod(self, place, run, journal)
         self._connection = connection
         self._journal = journal
@@ -303,8 +318,7 @@ class ExternalServer:
                 f"{self.host}"
             )
         node.address = self.host
-        if self.pod is None:
-            node.limit_by(ServerLimits(node.agent, self.port))
+        node.limit_by(self._limits or ServerLimits(node.agent, self.port))
         self.node, self.agent = node, node.agent
 
     def _find_logs(self, node: AgentNode, cluster_id: str) -> None:

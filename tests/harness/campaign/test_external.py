@@ -23,7 +23,7 @@ from ackproof.harness.campaign.problems import external as external_problems
 from ackproof.harness.campaign.validation import CampaignRefused, check
 from ackproof.infra.api.interface import Capability
 from ackproof.infra.backends.kubernetes.cluster import IMAGE
-from ackproof.infra.node.nodes import LIMITS, OF_LINKS
+from ackproof.infra.node.nodes import OF_LINKS
 from ackproof.infra.systems.external.description import Action
 from ackproof.infra.systems.external.probes import Right, SurveyedCluster
 from ackproof.nemesis import FAULTS
@@ -188,7 +188,7 @@ OF_HOSTS_REFUSED = {
         ("pause", {"addresses": NO_CONTROL, "pods": "(cluster.external.kubernetes)"}),
         ("isolate", OF_LINKS_REFUSED),
         ("disk-full", OF_HOSTS_REFUSED),
-        ("starve-cpu", OF_HOSTS_REFUSED),
+        ("starve-cpu", {one: OF_LINKS_REFUSED[one] for one in ("addresses", "hosts")}),
         ("drain", OF_PODS_REFUSED),
         ("node-failure", {**OF_PODS_REFUSED, "pods": SET_AGENT}),
         ("starve-memory", OF_HOSTS_REFUSED),
@@ -375,6 +375,11 @@ def test_known_controllers_are_targets(tmp_path: Path, fault, external, keepers)
             "isolate needs the agent beside controller-101, controller-102, too",
         ),
         (
+            {"fault": "starve-cpu", "target": "controller"},
+            {**PODS, **APART},
+            "starve-cpu needs the pods of controller-101, controller-102, too",
+        ),
+        (
             {"fault": "isolate", "target": "one"},
             {
                 "agent": True,
@@ -444,15 +449,15 @@ def test_racks_that_the_cluster_does_not_have_are_problems(
     assert all(text in one.reason for text, one in zip(reasons, problems, strict=True))
 
 
-def test_agents_in_pods_offer_links_and_pauses_but_no_disks_and_limits(tmp_path: Path) -> None:
+def test_agents_in_pods_offer_links_and_pauses_but_no_disks_and_memory(tmp_path: Path) -> None:
     pods = {"kubernetes": {**IN_PODS["kubernetes"], "image": "node"}, "agent": True}
     path = written(tmp_path, {"fault": "pause", "target": "broker-0"}, **pods)
     (plan,) = runs_of(check(path).campaign.resolved(seed=7))
     told = list(external_cluster.doings(plan.cluster))
     assert any("an ephemeral container of node with the agent" in line for line in told), told
     never = place_of(plan.cluster).never
-    assert {Capability.FILL_DISKS, *LIMITS} <= never.keys()
-    assert never.keys().isdisjoint(OF_LINKS)
+    assert {Capability.FILL_DISKS, Capability.LIMIT_MEMORY} <= never.keys()
+    assert never.keys().isdisjoint({*OF_LINKS, Capability.LIMIT_CPU})
 
 
 def test_brokers_in_pods_are_numbered_from_zero_and_named_in_the_dry_run(tmp_path: Path) -> None:

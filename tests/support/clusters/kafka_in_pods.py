@@ -58,6 +58,8 @@ _APART: Mapping[str, Any] = {
 }
 """The wish that each broker has a node of its own."""
 _SERVES = {"readinessProbe": {"tcpSocket": {"port": 9092}, "periodSeconds": 1}}
+_CPU = {"requests": {"cpu": "100m"}, "limits": {"cpu": "2"}}
+"""The resources of a broker's container."""
 _BY_HAND = "test/by-hand"
 ROLLING = "strimzi.io/manual-rolling-update"
 """The annotation by which Strimzi's operator is told to restart a pod."""
@@ -240,6 +242,14 @@ class KafkaInPods:
         change = {"metadata": {"annotations": {ROLLING: "true"}}}
         self.core.patch_namespaced_pod(f"kafka-{broker}", self.namespace, change)
 
+    def limits(self) -> Sequence[Any]:
+        """Return the requests and limits of each broker's container, and the annotations of its
+        pod."""
+        return [
+            (one.spec.containers[0].resources.to_dict(), one.metadata.annotations)
+            for one in self.pods()
+        ]
+
     def orders(self) -> list[str]:
         """Return the names of pods that the operator is told to restart."""
         return [
@@ -348,7 +358,12 @@ class KafkaInPods:
                 "template": {
                     "metadata": {"labels": {**_LABELS, **_AS_STRIMZI}},
                     "spec": {
-                        **self._pod(_BROKER, properties, [_of_field("NODE_ID", index)], _SERVES),
+                        **self._pod(
+                            _BROKER,
+                            properties,
+                            [_of_field("NODE_ID", index)],
+                            {**_SERVES, "resources": _CPU},
+                        ),
                         "affinity": _APART,
                     },
                 },
@@ -360,7 +375,7 @@ class KafkaInPods:
         script: str,
         own: Mapping[str, str],
         variables: Sequence[Mapping[str, Any]],
-        probes: Mapping[str, Any] = {},
+        further: Mapping[str, Any] = {},
     ) -> Mapping[str, Any]:
         properties = {**COMMON, **own, "log.dirs": "/data/logs"}
         data = {"emptyDir": {}} if self._files is None else _of_host(self._files)
@@ -374,7 +389,7 @@ class KafkaInPods:
                     "image": self._image,
                     "imagePullPolicy": "IfNotPresent",
                     "command": ["sh", "-c", script],
-                    **probes,
+                    **further,
                     "env": [
                         {"name": "PROPERTIES", "value": lines},
                         {"name": "CLASSPATH", "value": "/jars/*"},

@@ -4,6 +4,7 @@ import signal
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from ackproof.infra.api.capabilities import LimitedResource
 from ackproof.infra.api.interface import PodPlace, PodRefusal, ProcessState
 from ackproof.testing.memory.cluster import Memory
 from ackproof.testing.memory.servers import MemoryServer
@@ -78,7 +79,8 @@ class KubernetesInMemory:
 
 @dataclass
 class PodInMemory:
-    """The pod of a broker: a ``PodView``. Each start of the broker is another pod."""
+    """The pod of a broker: a ``PodView``. Each start of the broker is another pod. ``held_back``:
+    the kubelet applies no change of its CPU."""
 
     lost_storage: str | None = field(default=None, init=False)
 
@@ -88,6 +90,7 @@ class PodInMemory:
     silent: bool = False
     ordered: bool = False
     rolled: bool = False
+    held_back: bool = False
 
     def places(self) -> dict[str, PodPlace]:
         found = {pod.server.name: pod.place() for pod in self.kubernetes.pods}
@@ -147,6 +150,9 @@ class PodInMemory:
             self.node = None
             self.kubernetes.schedule()
         return True
+
+    def cpu_limit(self) -> int | None:
+        return None if self.held_back else self.server.node.limits.get(LimitedResource.CPU)
 
     def silence(self) -> None:
         self.silent = True
