@@ -31,7 +31,7 @@ from ackproof.infra.api.interface import (
     ViewUnavailable,
     ViewUnsupported,
 )
-from ackproof.infra.backends.kubernetes import broker_pods, cpu_limits
+from ackproof.infra.backends.kubernetes import broker_pods, cpu_limits, network_policies
 from ackproof.infra.backends.kubernetes.broker_pods import BrokerPod
 from ackproof.infra.backends.ssh.inventory import DIRECTORY, BrokerHost
 from ackproof.infra.machine.secrets import Handed
@@ -141,6 +141,7 @@ def doings(cluster: ClusterSpec) -> Iterator[str]:
             yield f"{name}, to {action}: {handle.words(action)}"
         for action in sorted(by_agent(handle)) if described.has_agent(number) else ():
             yield f"{name}, to {action}: a signal by the agent"
+    yield from _by_kubernetes(described)
     for name, host in sorted(described.hosts.items()):
         if isinstance(host, BrokerPod):
             yield (
@@ -165,6 +166,19 @@ def doings(cluster: ClusterSpec) -> Iterator[str]:
         )
     if not described.handles:
         yield "controls no broker"
+
+
+def _by_kubernetes(described: DescribedCluster) -> Iterator[str]:
+    """Yield what may be done to brokers' pods besides stopping them, one line each."""
+    pods = next((one.pod.pods for one in described.handles.values() if one.pod), None)
+    if pods is None:
+        return
+    yield f"brokers, to limit their CPU: {pods}: resize their containers"
+    if not described.agent:
+        yield (
+            f"brokers, to cut links between them: {pods}: NetworkPolicies with the label "
+            f"{network_policies.RUN}. Before, one for a moment forbids a port that nothing uses"
+        )
 
 
 def _connecting(connection: Connection) -> Iterator[str]:

@@ -11,7 +11,7 @@ from ackproof.nemesis.admin.topics import CHURN, LIVE_TOPICS
 from ackproof.nemesis.certificates import CERTIFICATES
 from ackproof.nemesis.clock import CLOCKS
 from ackproof.nemesis.interface import Fault, as_fault
-from ackproof.nemesis.network.cuts import BRIDGE, CUT, HALVES, ISOLATE, MAJORITIES_RING, MINORITY
+from ackproof.nemesis.network.cuts import CUTS
 from ackproof.nemesis.network.links import FLAP, LOSSY, NARROW, RESET, SLOW
 from ackproof.nemesis.process.clients import CRASH_CLIENT, PAUSE_CLIENT
 from ackproof.nemesis.process.commands import OWN_COMMANDS
@@ -30,7 +30,7 @@ _FAMILIES: tuple[Fault, ...] = (
     *(KILL, TERMINATE, RESTART, PAUSE, REPLACE, STARVE_CPU, STARVE_MEMORY),
     *ON_KUBERNETES,
     *(CRASH_CLIENT, PAUSE_CLIENT),
-    *(ISOLATE, CUT, MINORITY, HALVES, MAJORITIES_RING, BRIDGE),
+    *CUTS,
     *(FLAP, LOSSY, RESET, NARROW, SLOW),
     *STORAGE,
     *CLOCKS,

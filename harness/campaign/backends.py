@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import NoReturn, Protocol
+from typing import TYPE_CHECKING, NoReturn, Protocol
 
 from ackproof.harness.campaign.model.clusters import ClusterSpec, ClusterSweep
 from ackproof.harness.campaign.model.external import described
@@ -33,6 +33,11 @@ from ackproof.infra.machine.registry import EntryKind
 from ackproof.infra.node.capability_probes import TRIALS
 from ackproof.infra.node.nodes import Obstacles, capabilities, lacking, limits
 from ackproof.infra.systems import make_system, product
+from ackproof.infra.systems.external.description import server_name
+from ackproof.infra.systems.external.journal import FILE, Journal
+
+if TYPE_CHECKING:
+    from ackproof.infra.backends.kubernetes.pod_links import PodLinks
 
 LOCAL, DOCKER, SSH, HERE = "local", "docker", "ssh", LocalhostBackend.name
 KUBERNETES = "kubernetes"
@@ -205,10 +210,44 @@ def _hosts_of_brokers(cluster: ClusterSpec) -> Mapping[str, BrokerHost | BrokerP
 
 def _here(site: BackendContext, scratch: Path, results: Path) -> Backend:
     if not (hosts := _hosts_of_brokers(site.cluster)):
-        return LocalhostBackend(scratch)
+        return LocalhostBackend(scratch, pod_links=_pod_links(site, results))
     from ackproof.infra.backends.attachment import Attachments
 
     return LocalhostBackend(scratch, Attachments(hosts, run_name(results)))
+
+
+def _pods_of_brokers(cluster: ClusterSpec) -> Mapping[str, BrokerPod]:
+    """Return the pods of an external cluster's brokers without agents, by the broker's name."""
+    if cluster.external is None or cluster.external.agent:
+        return {}
+    handles = described(cluster.external, cluster.brokers).handles
+    return {server_name(n): one.pod for n, one in handles.items() if one.pod is not None}
+
+
+def _pod_links(site: BackendContext, results: Path) -> "PodLinks | None":
+    """Return the links between brokers in pods without agents; None without such brokers."""
+    if not (pods := _pods_of_brokers(site.cluster)):
+        return None
+    from ackproof.infra.backends.kubernetes.pod_links import PodLinks
+
+    run, journal = run_name(results), Journal(results / FILE)
+    return PodLinks(pods, run, lambda: journal.policies(run))
+
+
+def _by_api(site: BackendContext) -> frozenset[Capability]:
+    """Return the capabilities for brokers in pods without agents. Whether links can be cut is tried
+    if a fault needs it."""
+    able = CAPABILITIES | OF_PODS
+    pods = _pods_of_brokers(site.cluster)
+    if not pods or Capability.CUT_LINKS not in site.needs:
+        return able
+    from ackproof.infra.backends.kubernetes import network_policies
+
+    all_pods = next(iter(pods.values())).pods
+    obstacles = list(network_policies.survey(all_pods, [one.broker for one in pods.values()]))
+    for line in dict.fromkeys(obstacles):
+        site.tell(f"no {Capability.CUT_LINKS}: {line}")
+    return able if obstacles else able | {Capability.CUT_LINKS}
 
 
 def _beside_brokers(site: BackendContext) -> frozenset[Capability]:
@@ -333,6 +372,10 @@ BESIDE_BROKERS = replace(
     },
     where={
         **dict.fromkeys(_BY_NFT, "the agent is beside the brokers, and nft works there"),
+        Capability.CUT_LINKS: (
+            "the agent is beside the brokers, and nft works there, or NetworkPolicies are enforced "
+            "for their pods"
+        ),
         **dict.fromkeys(_BY_TC, "the agent is beside the brokers, and nft and tc work there"),
         Capability.LIMIT_CPU: (
             "the agent is beside the brokers, each in a control group of its own, or pods' "
@@ -352,8 +395,10 @@ OF_PODS = frozenset({Capability.MOVE_PODS, Capability.LIMIT_CPU})
 
 _WITH_PODS = replace(
     BACKENDS[HERE],
-    capabilities=lambda _site: CAPABILITIES | OF_PODS,
-    never={one: why for one, why in _NEVER_HERE.items() if one not in OF_PODS},
+    capabilities=_by_api,
+    never={
+        one: why for one, why in _NEVER_HERE.items() if one not in {*OF_PODS, Capability.CUT_LINKS}
+    },
 )
 """The place of an external cluster in pods: the backend here, and the pods' nodes."""
 

@@ -80,7 +80,8 @@ class Links(Protocol):
         """
 
     def held(self, name: str, source: "Node") -> str:
-        """Return its state: ``open``, ``reset``, ``closed``, ``none``, or an error's text."""
+        """Return its state: ``open``, ``reset``, ``closed``, ``none``, or an error's text; between
+        pods without agents ``silent`` if the other end does not answer."""
 
     def let_go(self, name: str, source: "Node") -> None:
         """Close a connection that :meth:`hold` opened. Idempotent."""

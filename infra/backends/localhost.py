@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ackproof.infra.agent.parents import dying_with
-from ackproof.infra.api.interface import Capability, Node
+from ackproof.infra.api.interface import Capability, Links, Node
 from ackproof.infra.machine.parallel import on_all
 from ackproof.infra.node import this_machine
 from ackproof.infra.node.node import AgentNode
@@ -20,6 +20,7 @@ from ackproof.infra.node.this_machine import Directories, addresses_of_interface
 
 if TYPE_CHECKING:
     from ackproof.infra.backends.attachment import Attachments
+    from ackproof.infra.backends.kubernetes.pod_links import PodLinks
 
 CAPABILITIES = frozenset({Capability.SIGNALS})
 """The capabilities for the clients' processes."""
@@ -37,15 +38,22 @@ class LocalhostBackend:
         directory: A directory of the caller, which also removes it. Each node's files lie below
             ``<directory>/<node name>``.
         attachments: The hosts of brokers beside which agents may be put; None without any.
+        pod_links: The links between brokers in pods without agents; None without any.
     """
 
     name = "here"
 
-    def __init__(self, directory: Path, attachments: "Attachments | None" = None) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        attachments: "Attachments | None" = None,
+        pod_links: "PodLinks | None" = None,
+    ) -> None:
         self._directories = Directories(directory)
         self._attachments = attachments
         self._nodes = Nodes(self._make)
-        self.links = AgentLinks(self._nodes)
+        self._pod_links = pod_links
+        self.links: Links = AgentLinks(self._nodes) if pod_links is None else pod_links
 
     @property
     def capabilities(self) -> frozenset[Capability]:
@@ -68,9 +76,13 @@ class LocalhostBackend:
         return self._directories.remains(name)
 
     def reaches(self, source: Node, target: Node, port: int, timeout: float = 1.0) -> bool:
+        if self._pod_links is not None and source.name in self._pod_links.pods:
+            return self._pod_links.reaches(source, target, port, timeout)
         return self._nodes.reaches(source, target, port, timeout)
 
     def close(self) -> None:
+        if self._pod_links is not None:
+            self._pod_links.close()
         if self._nodes.close():
             made = self._nodes.made()
             if self._attachments is not None:

@@ -23,7 +23,7 @@ from ackproof.nemesis.interface import (
 )
 from ackproof.nemesis.network import grudge as shapes
 from ackproof.nemesis.network import observations as seen_of_links
-from ackproof.nemesis.network.effects import OnLink
+from ackproof.nemesis.network.effects import OnLink, is_by_policies
 from ackproof.nemesis.network.grudge import Direction, Grudge
 from ackproof.nemesis.network.observations import links_of
 from ackproof.nemesis.network.services import Service, carrying
@@ -97,9 +97,12 @@ class NetworkFault:
 
     def bitten(self, injection: Injection) -> Sequence[Look]:
         links, service = links_of(injection), seen_of_links.service_treated(injection)
+        by_policies = any(is_by_policies(injection.cluster, link) for link in links)
         bite = [
             seen_of_links.closed(injection, links, service),
-            seen_of_links.packets_hit(injection, "packets dropped"),
+            seen_of_links.silenced(injection)
+            if by_policies
+            else seen_of_links.packets_hit(injection, "packets dropped"),
             seen_of_links.opened(injection, injection.plan.spares, "still connected"),
         ]
         if service is not None:
@@ -299,3 +302,4 @@ BRIDGE = NetworkFault(
     shape=_bridge,
     full_effect_ms=expired_and_shrunk_ms,
 )
+CUTS = (ISOLATE, CUT, MINORITY, HALVES, MAJORITIES_RING, BRIDGE)

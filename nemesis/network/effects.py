@@ -19,6 +19,19 @@ _WORDS: Mapping[str, str] = {
 }
 
 
+def is_by_policies(cluster: Cluster, link: Link) -> bool:
+    """Return whether NetworkPolicies cut the link: a server at one of its ends is in a pod without
+    an agent."""
+    servers = {one.name: one for one in cluster.system.brokers}
+    views = (servers[name].distant for name in (link.source, link.target) if name in servers)
+    return any(view is not None and view.pod is not None and not view.attached for view in views)
+
+
+def held_name(link: Link) -> str:
+    """Return the name of the connection over a link that was opened before it was cut."""
+    return f"open {link}"
+
+
 @dataclass(frozen=True, slots=True)
 class OnLink:
     """An impairment of a link.
@@ -39,11 +52,20 @@ class OnLink:
         return Resource(LINK, ends, (self.impairment, self.service))
 
     def apply(self, cluster: Cluster) -> bool:
+        if is_by_policies(cluster, self.link):
+            # Nothing counts what a NetworkPolicy drops: open connections show it. The first effect
+            # of a link cuts both directions.
+            for one in (self.link, self.link.back):
+                if (there := way(cluster, one)) is not None:
+                    name = held_name(one)
+                    cluster.backend.links.hold(name, *nodes(cluster, there), there.port)
         cluster.backend.links.impair(*nodes(cluster, self.link), self._with_ports(cluster))
         return True
 
     def undo(self, cluster: Cluster) -> None:
         cluster.backend.links.mend(*nodes(cluster, self.link), self._with_ports(cluster))
+        if is_by_policies(cluster, self.link):
+            cluster.backend.links.let_go(held_name(self.link), cluster.node(self.link.source))
 
     def counted(self, cluster: Cluster) -> PacketCounts:
         """Return what the kernel has counted of the impairment."""

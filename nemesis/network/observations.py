@@ -9,7 +9,7 @@ from typing import TypeVar
 from ackproof.infra.api.interface import ProcessState
 from ackproof.nemesis.effects import LINK, PROCESS
 from ackproof.nemesis.interface import Cluster, Injection, Link, Look, Observation, Resource
-from ackproof.nemesis.network.effects import OnLink
+from ackproof.nemesis.network.effects import OnLink, held_name
 from ackproof.nemesis.network.services import ConnectionAttempt, Service, nodes, other_way, way
 from ackproof.nemesis.proofs import Seen, accounted, intended, observe
 
@@ -80,6 +80,23 @@ def packets_hit(injection: Injection, claim: str) -> Look:
         return since > 0, since
 
     return lambda: observe(claim, by_name, seen, why_not)
+
+
+def silenced(injection: Injection) -> Look:
+    """Return a look at whether the connections that were open before the links were cut are silent.
+    It is for links that NetworkPolicies cut, because a plug-in may leave open connections alone.
+
+    A connection that has ended shows nothing: its server may have ended it.
+    """
+    cluster = injection.cluster
+
+    def seen(effect: OnLink, there: ConnectionAttempt) -> Seen:
+        if reaches(injection, there):
+            return False, "new connections succeed"
+        state = cluster.backend.links.held(held_name(effect.link), cluster.node(there.source))
+        return state == "silent", state
+
+    return _measuring(injection, "open connections", seen)
 
 
 def spells(injection: Injection, wanted: int, within: float) -> Look:

@@ -4,11 +4,14 @@ import json
 import os
 import signal
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from kubernetes import client as kube
 
 from ackproof.history.schema import LOST_WITH_POD
 from tests.e2e.conftest import PROJECT
@@ -19,6 +22,7 @@ from tests.support.clusters.kafka_in_pods import (
     Operator,
     kafka_in_pods,
 )
+from tests.support.clusters.network_plugin import NetworkPlugin
 from tests.support.clusters.operator import check_found_loss, lose_by_an_unclean_election
 from tests.support.processes.deadlines import PATIENCE_S, TEST_S
 from tests.support.processes.process import until
@@ -275,6 +279,107 @@ def test_preflight_reports_the_missing_right_to_resize(kafka: KafkaInPods, ackpr
     result = ackproof("run", "small.yaml", "--preflight", "--yes")
     assert result.returncode == 2, result.stdout + result.stderr
     assert 'cannot patch resource "pods/resize"' in result.stderr, result.stderr
+
+
+# --- links by NetworkPolicies ---------------------------------------------------------------------
+
+CUT = {"fault": "cut", "target": "broker-1 <-> broker-2", "hold": "12s"}
+
+
+HARNESS = "10.66.0.254"
+"""The address of this machine on the network of the nodes (tests/tools/kubernetes/cluster.sh)."""
+
+
+def policies(kafka: KafkaInPods) -> list[str]:
+    found = kube.NetworkingV1Api(kafka.core.api_client).list_namespaced_network_policy(
+        kafka.namespace
+    )
+    return [one.metadata.name for one in found.items]
+
+
+def test_cluster_that_enforces_no_policies_is_refused_before_the_run(
+    kafka: KafkaInPods, ackproof
+) -> None:
+    vary(ackproof, kafka.section(), CUT)
+    result = ackproof("run", "small.yaml", "--preflight", "--yes")
+    assert result.returncode == 2, result.stdout + result.stderr
+    for broker in range(BROKERS):
+        why = "the network plug-in of this cluster enforces no NetworkPolicies"
+        assert f"no cut-links: kafka-{broker}: {why}" in result.stdout, result.stdout
+    assert "cut needs cut-links, but the brokers' pods do not offer it" in result.stderr
+    assert policies(kafka) == []
+
+
+def test_plugin_that_leaves_open_connections_alone_is_refused(kafka: KafkaInPods, ackproof) -> None:
+    vary(ackproof, kafka.section(), CUT)
+    with NetworkPlugin(kafka.core, kafka.namespace, keeps_open=True):
+        result = ackproof("run", "small.yaml", "--preflight", "--yes")
+    assert result.returncode == 2, result.stdout + result.stderr
+    assert "applies NetworkPolicies to new connections alone" in result.stdout, result.stdout
+    assert policies(kafka) == []
+
+
+def test_links_are_cut_by_policies_without_an_agent(kafka: KafkaInPods, ackproof) -> None:
+    by_account(kafka, ackproof, "policies", "ackproof.yaml")
+    vary(ackproof, kafka.section(), CUT, {"fault": "halves", "target": "all", "hold": "12s"})
+    with NetworkPlugin(kafka.core, kafka.namespace):
+        result = ackproof("run", "small.yaml", "--out", "results", "--yes")
+    assert result.returncode == 0, result.stdout + result.stderr
+    document = verdict_of(ackproof)
+    assert [fault["proven"] for fault in document["faults"]] == [True, True]
+    assert document["cells"][0]["verdict"] == "pass"
+    (seen, _) = [one for one in seen_of_faults(ackproof) if "open connections" in one]
+    links = ("broker-1->broker-2", "broker-2->broker-1")
+    assert seen["links closed"] == dict.fromkeys(links, "closed")
+    assert seen["open connections"] == dict.fromkeys(links, "silent")
+    assert policies(kafka) == []
+
+
+@contextmanager
+def policy_between_brokers(kafka: KafkaInPods) -> Iterator[None]:
+    """Let another policy allow the links between brokers, at both ends, as long as this lasts."""
+    brokers = {"podSelector": {"matchLabels": {"app": "kafka"}}}
+    here = {"ipBlock": {"cidr": "0.0.0.0/0", "except": [f"{HARNESS}/32"]}}
+    spec = {**brokers, "policyTypes": ["Ingress", "Egress"], "ingress": [{}]}
+    policies_api = kube.NetworkingV1Api(kafka.core.api_client)
+    policies_api.create_namespaced_network_policy(
+        kafka.namespace,
+        {"metadata": {"name": "others"}, "spec": {**spec, "egress": [{"to": [brokers, here]}]}},
+    )
+    try:
+        yield
+    finally:
+        policies_api.delete_namespaced_network_policy("others", kafka.namespace)
+
+
+def test_link_that_another_policy_allows_is_not_proven_to_be_cut(
+    kafka: KafkaInPods, ackproof
+) -> None:
+    vary(ackproof, kafka.section(), {**CUT, "hold": "1s"})
+    ackproof.vary({"limits": {**LIMITS, "fault": "20s"}})
+    with NetworkPlugin(kafka.core, kafka.namespace), policy_between_brokers(kafka):
+        result = ackproof("run", "small.yaml", "--out", "results", "--yes")
+    assert result.returncode == 3, result.stdout + result.stderr
+    (fault,) = verdict_of(ackproof)["faults"]
+    assert (fault["injected"], fault["proven"]) == (True, False)
+    (seen,) = [one for one in seen_of_faults(ackproof) if "open connections" in one]
+    links = ("broker-1->broker-2", "broker-2->broker-1")
+    assert seen["open connections"] == dict.fromkeys(links, "new connections succeed")
+    assert policies(kafka) == []
+
+
+def test_policies_of_a_killed_run_are_removed_by_clean(kafka: KafkaInPods, ackproof) -> None:
+    vary(ackproof, kafka.section(), {**CUT, "hold": "9m"})
+    with NetworkPlugin(kafka.core, kafka.namespace):
+        running = ackproof.start("run", "small.yaml", "--out", "results", "--yes")
+        ackproof.wait_for_output("cut#1 verified")
+        assert policies(kafka) == ["ackproof-kafka-1", "ackproof-kafka-2"]
+        os.kill(running.pid, signal.SIGKILL)
+        running.wait(PATIENCE_S)
+        cleaned = ackproof("clean")
+    assert cleaned.returncode == 0, cleaned.stdout + cleaned.stderr
+    assert policies(kafka) == []
+    assert kafka.topics() == set()
 
 
 # --- rolls by the operator ------------------------------------------------------------------------

@@ -77,6 +77,8 @@ def refusal(
         return f"{wanted}, which the backend {cluster.backend} never offers: {'; '.join(reasons)}"
     if cluster.external is not None and cluster.external.agent:
         return f"{wanted}, but the agent does not offer it beside every broker"
+    if cluster.external is not None and cluster.external.kubernetes is not None:
+        return f"{wanted}, but the brokers' pods do not offer it: set cluster.external.agent"
     where = _OFFERING.get(cluster.backend, "on this machine")
     return f"{wanted}, but the backend {cluster.backend} does not offer it {where}"
 

@@ -44,7 +44,7 @@ from ackproof.infra.systems.product import EXTERNAL, KAFKA
 from ackproof.infra.systems.security import MECHANISMS, unspoken
 from ackproof.nemesis import FAULTS
 from ackproof.nemesis.admin.orders import ELECT_UNCLEAN
-from ackproof.nemesis.network.cuts import ISOLATE, MINORITY
+from ackproof.nemesis.network.cuts import CUTS, ISOLATE, MINORITY
 from ackproof.nemesis.process.commands import COMMAND
 from ackproof.nemesis.process.pods import NODE_FAILURE, ON_KUBERNETES, OPERATOR_ROLL
 from ackproof.nemesis.targets import expressions
@@ -95,6 +95,8 @@ _BOTH_ENDS = frozenset({Capability.RESET_LINKS, Capability.NARROW_LINKS, Capabil
 """Capabilities that each direction of a link needs at an end of its own."""
 FROM_ALL = frozenset({ISOLATE.name, MINORITY.name})
 """Faults that cut servers off from all others."""
+_BY_POLICY = frozenset(fault.name for fault in CUTS)
+"""Faults that NetworkPolicies can inject between brokers in pods without agents."""
 _NO_TARGET = f"the controllers are unknown: name them under {_WHERE}.controllers"
 
 
@@ -145,7 +147,11 @@ def external_problems(draft: Draft) -> Iterator[Problem]:
             name: cluster.has_agent(number)
             for name, number in controllers_apart(spec, max(draft.cluster.brokers)).items()
         }
-        reasons = (*_refusals(entry, spec, apart), *_links_of_clients(entry, draft.cluster.clients))
+        reasons = (
+            *_refusals(entry, spec, apart),
+            *_links_of_clients(entry, draft.cluster.clients),
+            *_links_of_pods(entry, spec),
+        )
         for reason in dict.fromkeys(reasons):
             yield Problem(field=field, reason=reason)
 
@@ -186,6 +192,25 @@ def _links_of_clients(entry: Entry, clients: int) -> Iterator[str]:
         )
 
 
+def _links_of_pods(entry: Entry, spec: ExternalSpec) -> Iterator[str]:
+    """Yield why NetworkPolicies cannot cut links so, between brokers in pods without agents."""
+    if isinstance(entry, FaultEntry):
+        steps = [(entry.fault, entry.target, entry.parameters)]
+    else:
+        steps = [(one.fault, one.target, one.parameters) for one in catalogue()[entry.story].steps]
+    for fault, target, parameters in steps:
+        if fault not in _BY_POLICY or not _is_by_pod(fault, spec):
+            continue
+        set_agent = f"set {_WHERE}.agent for that"
+        if "->" in target.replace("<->", ""):
+            yield f"{target}: NetworkPolicies cut links in both directions (<->): {set_agent}"
+        if "client" in target:
+            yield f"{target}: NetworkPolicies cut links between brokers alone: {set_agent}"
+        for name in sorted({"direction", "service"} & parameters.keys()):
+            if parameters[name] not in (None, "both"):
+                yield f"{fault}: NetworkPolicies cut whole links, without {name}: {set_agent}"
+
+
 def refused_everywhere(fault: str) -> str | None:
     """Return the reason why no external cluster can offer the fault, or None if some can."""
     never = BESIDE_BROKERS.never
@@ -203,8 +228,9 @@ def _is_by_agent(fault: str) -> bool:
 
 def _is_by_pod(fault: str, spec: ExternalSpec) -> bool:
     """Return whether the API of Kubernetes injects the fault, without an agent."""
-    needs = FAULTS[fault].needs
-    return spec.kubernetes is not None and bool(needs) and needs <= OF_PODS
+    if spec.kubernetes is None:
+        return False
+    return (FAULTS[fault].needs <= OF_PODS) or (fault in _BY_POLICY and not spec.agent)
 
 
 def asked_for(fault: str) -> str | None:

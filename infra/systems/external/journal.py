@@ -35,6 +35,7 @@ class Left:
             ``broker.id``.
         limited: The name of the run that has limited the CPU of each broker's pod, by
             ``broker.id``.
+        policies: The name of the run that has written NetworkPolicies; None if none has.
     """
 
     described: DescribedCluster
@@ -45,10 +46,11 @@ class Left:
     cordoned: dict[str, str] = field(default_factory=dict)
     rolling: dict[int, tuple[str, str]] = field(default_factory=dict)
     limited: dict[int, str] = field(default_factory=dict)
+    policies: str | None = None
 
     @property
     def anything(self) -> bool:
-        in_kubernetes = (self.cordoned, self.rolling, self.limited)
+        in_kubernetes = (self.cordoned, self.rolling, self.limited, self.policies)
         others = (self.topics, self.groups, self.attached, *in_kubernetes)
         return bool(self.down) or any(map(bool, others))
 
@@ -120,6 +122,11 @@ class Journal:
         """Note that nothing is left of the limit of a broker's pod."""
         self._write({"lifted": broker})
 
+    def policies(self, run: str | None) -> None:
+        """Note that NetworkPolicies are about to be written by the run of that name, or, with None,
+        that all of them are removed."""
+        self._write({"policies": run})
+
     def left(self) -> Left:
         """Return the changes that must be undone. Raises InfraError for a file that cannot be
         read."""
@@ -177,3 +184,5 @@ def _take_change_of_kubernetes(left: Left, entry: Mapping[str, Any]) -> None:
         left.limited[int(entry["limited"])] = entry["by"]
     elif "lifted" in entry:
         left.limited.pop(int(entry["lifted"]), None)
+    elif "policies" in entry:
+        left.policies = entry["policies"]

@@ -9,7 +9,7 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
 from ackproof.infra.api.interface import InfraError, PodRefusal, ViewUnavailable
-from ackproof.infra.backends.kubernetes import broker_pods, cpu_limits
+from ackproof.infra.backends.kubernetes import broker_pods, cpu_limits, network_policies
 from ackproof.infra.machine.parallel import on_all
 from ackproof.infra.systems.admin import admin_client
 from ackproof.infra.systems.external.control import carry_out
@@ -48,8 +48,8 @@ def restore(results: Path, tell: Tell) -> None:
 
 def undo(journal: Journal, tell: Tell, within_s: float = _GONE_WITHIN_S) -> None:
     """Remove the agents of a run, uncordon the nodes that it cordoned, withdraw its orders to roll
-    pods, lift its limits of their CPU, start the brokers that it stopped, and delete its topics and
-    groups.
+    pods, lift its limits of their CPU, remove its NetworkPolicies, start the brokers that it
+    stopped, and delete its topics and groups.
 
     Brokers in pods are started first: an agent has ended with its pod. Those on hosts are started
     when their agents have undone what would disturb them.
@@ -74,6 +74,7 @@ def undo(journal: Journal, tell: Tell, within_s: float = _GONE_WITHIN_S) -> None
         *_uncordon(journal, left, tell),
         *_withdraw_rolls(journal, left, tell),
         *_lift_limits(journal, left, tell),
+        *_remove_policies(journal, left, tell),
         *_bring_back(journal, left, deleted, tell),
         *_detach(journal, left, tell),
         *_bring_back(journal, left, others, tell),
@@ -136,6 +137,22 @@ def _withdraw_rolls(journal: Journal, left: Left, tell: Tell) -> Iterator[str]:
             yield f"{name}: the order to roll its pod still stands: {error}"
         else:
             journal.rolled(broker)
+
+
+def _remove_policies(journal: Journal, left: Left, tell: Tell) -> Iterator[str]:
+    """Yield why NetworkPolicies of a run still cut its brokers off from each other."""
+    pods = next((one.pod.pods for one in left.described.handles.values() if one.pod), None)
+    if pods is None or left.policies is None:
+        return
+    try:
+        with broker_pods.core_api(pods) as core:
+            found = network_policies.remove(core.api_client, pods.namespace, left.policies)
+    except InfraError as error:
+        yield f"NetworkPolicies of the run may still be in force: {error}"
+        return
+    if found:
+        tell(f"removed the NetworkPolicies {', '.join(found)}")
+    journal.policies(None)
 
 
 def _lift_limits(journal: Journal, left: Left, tell: Tell) -> Iterator[str]:

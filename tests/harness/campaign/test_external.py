@@ -186,7 +186,8 @@ OF_HOSTS_REFUSED = {
     [
         ("kill", {"addresses": NO_CONTROL}),
         ("pause", {"addresses": NO_CONTROL, "pods": "(cluster.external.kubernetes)"}),
-        ("isolate", OF_LINKS_REFUSED),
+        ("isolate", {one: OF_LINKS_REFUSED[one] for one in ("addresses", "hosts")}),
+        ("flap", OF_LINKS_REFUSED),
         ("disk-full", OF_HOSTS_REFUSED),
         ("starve-cpu", {one: OF_LINKS_REFUSED[one] for one in ("addresses", "hosts")}),
         ("drain", OF_PODS_REFUSED),
@@ -202,7 +203,8 @@ OF_HOSTS_REFUSED = {
 def test_refused_fault_names_the_cause_in_the_file(
     tmp_path: Path, kind: str, fault: str, refusals: dict[str, str]
 ) -> None:
-    target = "clients" if fault == "crash-client" else "broker-1"
+    targets = {"crash-client": "clients", "flap": "broker-1 <-> broker-2"}
+    target = targets.get(fault, "broker-1")
     path = written(tmp_path, {"fault": fault, "target": target}, **KINDS[kind])
     if kind not in refusals:
         check(path)
@@ -373,6 +375,26 @@ def test_known_controllers_are_targets(tmp_path: Path, fault, external, keepers)
             {"fault": "isolate", "target": "one"},
             {**WITH_AGENTS, **APART},
             "isolate needs the agent beside controller-101, controller-102, too",
+        ),
+        (
+            {"fault": "isolate", "target": "one"},
+            {**PODS, **APART},
+            "isolate needs the pods of controller-101, controller-102, too",
+        ),
+        (
+            {"fault": "cut", "target": "broker-1 -> broker-2"},
+            PODS,
+            "NetworkPolicies cut links in both directions (<->): set cluster.external.agent",
+        ),
+        (
+            {"fault": "cut", "target": "broker-1 <-> client-1"},
+            PODS,
+            "NetworkPolicies cut links between brokers alone",
+        ),
+        (
+            {"fault": "halves", "target": "all", "parameters": {"direction": "in"}},
+            PODS,
+            "halves: NetworkPolicies cut whole links, without direction",
         ),
         (
             {"fault": "starve-cpu", "target": "controller"},
