@@ -20,7 +20,7 @@ from tests.support.builders.compacted_transactions import (
 ALL = 100
 """All that is stable, as a share for the cleaner."""
 MANY = 6
-"""So many records a reader reads at once, at the most."""
+"""So many records a reader reads at once, at most."""
 KEY, OTHER, ELSEWHERE = 0, 2, 1
 """Two keys of partition 0, and one of partition 1."""
 

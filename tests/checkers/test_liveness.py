@@ -151,7 +151,7 @@ def test_a_server_that_a_fault_ended_is_accounted_for(tmp_path: Path) -> None:
         (30, 0, PASS),  # the bundled broker
         (30, -9, PASS),  # it did not end in time
         (30, 1, FAIL),  # it crashed while it left
-        (15, 143, FAIL),  # nobody had asked it yet
+        (15, 143, FAIL),  # it had not been asked yet
     ],
 )
 def test_added_broker_that_leaves_in_order_did_not_end_by_itself(
