@@ -25,6 +25,8 @@ from kio.schema.alter_replica_log_dirs.v1.request import (
     AlterReplicaLogDirTopic,
 )
 from kio.schema.alter_replica_log_dirs.v1.response import AlterReplicaLogDirsResponse
+from kio.schema.api_versions.v3.request import ApiVersionsRequest
+from kio.schema.api_versions.v3.response import ApiVersionsResponse
 from kio.schema.describe_configs.v4.request import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
@@ -95,6 +97,14 @@ def call(
     deadline = time.monotonic() + timeout_s
     with connect(address, deadline) as connection:
         return ask(connection, request, answer, deadline)
+
+
+def api_versions(
+    address: tuple[str, int], timeout_s: float, connect: Connect = in_the_clear
+) -> ApiVersionsResponse:
+    """Return the requests and features that a broker supports. Raises OSError as :func:`call`."""
+    request = ApiVersionsRequest(client_software_name="ackproof", client_software_version="1")
+    return call(address, request, ApiVersionsResponse, timeout_s, connect)
 
 
 def ask(connection: socket.socket, request: RequestPayload, answer: type[R], deadline: float) -> R:

@@ -8,11 +8,8 @@ which tells 4.2 from 4.3, but not 4.3.0 from 4.3.1. Brokers with ZooKeeper do no
 from bisect import bisect_left
 from collections.abc import Mapping
 
-from kio.schema.api_versions.v3.request import ApiVersionsRequest
-from kio.schema.api_versions.v3.response import ApiVersionsResponse
-
 from ackproof.infra.machine.parallel import on_all
-from ackproof.infra.systems.wire import Connect, call
+from ackproof.infra.systems.wire import Connect, api_versions
 
 _FEATURE = "metadata.version"
 _NEWEST_LEVELS: Mapping[int, str] = {
@@ -44,9 +41,8 @@ def releases_of(brokers: Mapping[int, tuple[str, int]], connect: Connect) -> Map
     found: dict[int, str] = {}
 
     def ask(broker: int) -> None:
-        request = ApiVersionsRequest(client_software_name="ackproof", client_software_version="1")
         try:
-            answer = call(brokers[broker], request, ApiVersionsResponse, _ANSWERS_WITHIN_S, connect)
+            answer = api_versions(brokers[broker], _ANSWERS_WITHIN_S, connect)
         except OSError:
             return
         for feature in answer.supported_features:

@@ -7,8 +7,6 @@ ApiVersions.
 
 import time
 
-from kio.schema.api_versions.v3.request import ApiVersionsRequest
-from kio.schema.api_versions.v3.response import ApiVersionsResponse
 from kio.schema.errors import ErrorCode
 from kio.schema.update_features.v1.request import FeatureUpdateKey, UpdateFeaturesRequest
 from kio.schema.update_features.v1.response import UpdateFeaturesResponse
@@ -16,7 +14,7 @@ from kio.static.primitive import i16
 
 from ackproof.infra.api.capabilities import UpgradeRefused
 from ackproof.infra.systems.kafka.upgrades import ReleaseChange
-from ackproof.infra.systems.wire import call
+from ackproof.infra.systems.wire import api_versions, call
 
 _METADATA_VERSION = "metadata.version"
 _ANSWERS_WITHIN_S = 2.0
@@ -67,9 +65,8 @@ class MetadataVersionChange(ReleaseChange):
         own word; None without an answer, or of a server that is no broker."""
         if not server.startswith("broker-"):
             return None
-        request = ApiVersionsRequest(client_software_name="ackproof", client_software_version="1")
         try:
-            told = call(self._address(server), request, ApiVersionsResponse, _ANSWERS_WITHIN_S)
+            told = api_versions(self._address(server), _ANSWERS_WITHIN_S)
         except OSError:
             return None
         newest = {one.name: int(one.max_version) for one in told.supported_features}
