@@ -156,8 +156,8 @@ RESTARTS = [
     ("ConfigChangeRequiresRestart", 145.7),
     ("PodHasOldRevision", 145.7),
 ]
-"""What Strimzi's operator said of a pod, each time when the former one was gone: of those of the
-second 0 and of the second 100. The pod of the second 145 is there."""
+"""The reasons of Strimzi's operator for two restarts of a pod, and the seconds at which it gave
+them. The pods were created at 0, 100 and 145 s, and the last one still runs."""
 
 
 def restart_event(reason: str, at: float, pod: str = "mine-pool-1") -> "kube.CoreV1Event":

@@ -30,7 +30,8 @@ class EvidenceSpec(Section):
     acked_min: Annotated[int, Field(ge=1)] = 1
     """Acked records without which a cell is `inconclusive`."""
     removed_min: Annotated[int, Field(ge=0)] = 0
-    """The same for those that compaction or retention removed, in cells that have one."""
+    """Acked records that compaction or retention must have removed in each cell with either.
+    Otherwise the cell is `inconclusive`."""
 
 
 class Limits(Section):

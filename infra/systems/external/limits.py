@@ -21,7 +21,7 @@ class PodLimits:
     def __init__(self, pod: BrokerPod, run: str, journal: Callable[[], Journal]) -> None:
         self._pod, self._run, self._journal = pod, run, journal
         self._before: Throttling | str = "nothing was counted before the limit"
-        """What was counted before the limit, or why it could not be read."""
+        """The counters before the limit, or the reason why they could not be read."""
 
     def limit(self, what: LimitedResource, amount: int) -> None:
         """See the protocol. Raises PodRefusal if the pod cannot be limited so, and is as before."""
