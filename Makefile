@@ -177,7 +177,7 @@ seed004: setup  ## the benchmarks of docs/seed004.md, and their figures on it (t
 
 side-by-side: setup  ## campaigns on the bundled broker and on Apache Kafka, and docs/side-by-side.md of them; an hour
 	@for one in quick power-failure zookeeper admin; do \
-		$(BIN)/ackproof matrix --systems bundled,kafka:3.9.1,kafka:4.1.1 campaigns/$$one.yaml \
+		$(BIN)/ackproof matrix --systems bundled,kafka:3.9.2,kafka:4.4.0 campaigns/$$one.yaml \
 			--seed $(or $(SEED),1) --out $(or $(OUT),results/side-by-side)/$$one; test $$? -le 3 || exit; \
 	done
 	$(BIN)/python docs/side_by_side.py $(or $(OUT),results/side-by-side)

@@ -29,7 +29,7 @@ def refused(directory: Path, *changes: tuple[str, str], text: str = SHIPPED) -> 
     ("old", "new", "told"),
     [
         (
-            "system: kafka:4.1.1",
+            "system: kafka:4.4.0",
             "system: bundled",
             "the bundled broker does not support transactions",
         ),
