@@ -242,6 +242,7 @@ def test_campaigns_begin_with_mutants_that_the_simulator_finds_soonest(tmp_path:
     assert campaigns.examined == [SOUND, LOUD.name, OTHER.name, QUIET.name]
 
 
+@pytest.mark.long
 def test_suites_begin_with_mutants_that_the_simulator_misses(tmp_path: Path) -> None:
     search = Scripted(lambda name: FOUND if name == LOUD.name else NOTHING, jobs=1)
     suite = Scripted(lambda _: NOTHING, method=Method.CONFORMANCE, jobs=1)

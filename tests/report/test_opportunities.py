@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from random import Random
 
+import pytest
+
 from ackproof.harness.report import chance
 from ackproof.harness.report.opportunities import (
     ANY,
@@ -223,6 +225,7 @@ def planted_night(random: Random, probability: float) -> list[Exposure]:
     return told
 
 
+@pytest.mark.long
 def test_interval_covers_a_planted_probability_as_often_as_it_says() -> None:
     random, planted, covered = Random(47), 0.03, 0
     for _ in range(200):
