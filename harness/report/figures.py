@@ -200,6 +200,16 @@ VERDICT_INK = {
     Verdict.INCONCLUSIVE: "#3f3f52",
 }
 SERIES = ("#2563a8", "#c2570c", "#4d7c2f", "#8b3a8f")
+_VARIABLES = {
+    INK: "ink",
+    FAINT: "faint",
+    GRID: "line",
+    **{colour: verdict.value for verdict, colour in VERDICT_FILL.items()},
+    **{colour: f"{verdict.value}-ink" for verdict, colour in VERDICT_INK.items()},
+    **{colour: f"series-{number}" for number, colour in enumerate(SERIES)},
+    **{colour: f"fault-{number}" for number, colour in enumerate(COLOURS)},
+}
+"""The variable of ``look.css`` for each colour: a page has others in dark mode."""
 
 _WIDTH_IN = 10.5
 _LETTER_IN, _LEGEND_LINE_IN, _LEGEND_ROW_IN = 0.083, 0.6, 0.21
@@ -420,11 +430,12 @@ def _leader_marks(axes: Axes, run: Timeline, span: tuple[int, int]) -> None:
 
 
 _ID = re.compile(r'(\bid="|url\(#|href="#)')
+_COLOUR = re.compile("|".join(_VARIABLES))
 
 
 def _svg(figure: Figure, name: str) -> str:
-    """Return a figure as an SVG element. Its ids begin with ``name``, because matplotlib gives the
-    same ids to every figure."""
+    """Return a figure as an SVG element in the colours of its page. Its ids begin with ``name``,
+    because matplotlib gives the same ids to every figure."""
     buffer = io.StringIO()
     figure.savefig(
         buffer,
@@ -433,4 +444,5 @@ def _svg(figure: Figure, name: str) -> str:
         metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")),
     )
     text = buffer.getvalue()
-    return _ID.sub(rf"\g<1>{name}-", text[text.index("<svg") :])
+    text = _ID.sub(rf"\g<1>{name}-", text[text.index("<svg") :])
+    return _COLOUR.sub(lambda one: f"var(--{_VARIABLES[one[0]]}, {one[0]})", text)

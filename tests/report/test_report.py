@@ -229,6 +229,22 @@ def test_page_is_self_contained_and_names_lost_records(directory: Path) -> None:
     assert re.findall(r"producer 0 sequence (\d+)", page) == ["5", "6", "5"]
 
 
+def test_pictures_follow_the_colours_of_the_page(directory: Path) -> None:
+    """Test each colour of the pictures: it is a variable of the page, which has that value on a
+    light ground and another on a dark one."""
+    drawn = "".join(re.findall(r"<svg.*?</svg>", without_library(page_of(directory)), re.DOTALL))
+    used = dict(re.findall(r"var\(--([a-z0-9-]+), (#[0-9a-f]{6})\)", drawn))
+    assert {"ink", "fail", "series-0", "fault-0"} <= used.keys()
+    assert not re.search(r"(?<!, )#[0-9a-f]{6}\b", drawn)
+    look = (Path(report.__file__).parent / "templates" / "look.css").read_text()
+    light, dark = (
+        dict(re.findall(r"--([a-z0-9-]+): (#[0-9a-f]{6})", part))
+        for part in look.split("prefers-color-scheme: dark", 1)
+    )
+    assert {name: light[name] for name in used} == used
+    assert {name for name in used if dark[name] != light[name]} == used.keys()
+
+
 def test_page_is_fit_to_be_seen_in_a_browser(directory: Path, eyes: Eyes) -> None:
     assert eyes.faults(report.write(directory, RESULT).page) == []
 
