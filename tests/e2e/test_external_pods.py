@@ -49,8 +49,8 @@ def kafka(tmp_path_factory):
         yield cluster
 
 
-def vary(ackproof, cluster, *faults, cells=CELLS):
-    sections = {"cells": cells, "schedule": AROUND, "limits": LIMITS}
+def vary(ackproof, cluster, *faults, cells=CELLS, limits=LIMITS):
+    sections = {"cells": cells, "schedule": AROUND, "limits": limits}
     ackproof.vary(
         {**sections, "evidence": {"acked.min": 50}, "cluster": cluster, "faults": list(faults)}
     )
@@ -355,8 +355,7 @@ def policy_between_brokers(kafka: KafkaInPods) -> Iterator[None]:
 def test_link_that_another_policy_allows_is_not_proven_to_be_cut(
     kafka: KafkaInPods, ackproof
 ) -> None:
-    vary(ackproof, kafka.section(), {**CUT, "hold": "1s"})
-    ackproof.vary({"limits": {**LIMITS, "fault": "20s"}})
+    vary(ackproof, kafka.section(), {**CUT, "hold": "1s"}, limits={**LIMITS, "fault": "20s"})
     with NetworkPlugin(kafka.core, kafka.namespace), policy_between_brokers(kafka):
         result = ackproof("run", "small.yaml", "--out", "results", "--yes")
     assert result.returncode == 3, result.stdout + result.stderr
