@@ -187,6 +187,7 @@ side-by-side: setup  ## campaigns on the bundled broker and on Apache Kafka, and
 known-losses: setup  ## what releases of Apache Kafka are known to lose, RUNS=1 each; hours, goes on where it was
 	-$(BIN)/python -m ackproof.infra.clients.builds java java:4.1.1
 	$(BIN)/ackproof known-losses $(STORIES) --runs $(or $(RUNS),1) --out docs/known-losses.md
+	$(BIN)/python docs/generate.py
 
 # What was run is kept below results/mutants, and not run again.
 kafka-mutants: setup  ## which faults in Apache Kafka campaigns find, by SEEDS=1; as root; three hours a seed, continues where it was

@@ -9,6 +9,7 @@
 - ``docs/detection.md``: the sentences which say that the catalogue of broken brokers, or the broker
   or the simulator, has changed since the page was measured.
 - ``docs/campaign.schema.json`` and ``docs/campaigns.md``: of the campaign file's model.
+- ``README.md``: its table of known losses, of the findings in ``docs/known-losses.json``.
 
 With ``--check`` it writes nothing, names what is stale, and exits with 1 if there is anything.
 """
@@ -30,9 +31,11 @@ from ackproof.broker.config import (  # noqa: E402
     text,
 )
 from ackproof.checkers.checks.catalogue import CATALOGUE  # noqa: E402
+from ackproof.harness import known_losses  # noqa: E402
 from ackproof.harness.campaign.docs import reference_page, schema_text  # noqa: E402
 from ackproof.harness.report import document  # noqa: E402
 from ackproof.harness.side_by_side import document as matrix  # noqa: E402
+from ackproof.harness.subprocesses import read_findings  # noqa: E402
 from tools.mutation import page as detection  # noqa: E402
 from tools.mutation.mutants import catalogue  # noqa: E402
 from tools.mutation.results import Method  # noqa: E402
@@ -84,19 +87,35 @@ def _plain(markdown: str) -> str:
     return re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", markdown)
 
 
-_CATALOGUE = ("<!-- made of checkers/checks/catalogue.py -->\n", "<!-- until here -->\n")
-
-
 def checkers_page() -> str:
     """The page with the table as it is now."""
-    before, begin, rest = (ROOT / "docs/checkers.md").read_text("utf-8").partition(_CATALOGUE[0])
-    _, end, after = rest.partition(_CATALOGUE[1])
     lines = ["| anomaly | what it is | guarantee |", "| --- | --- | --- |"]
     lines += [
         f"| `{name}` | {one.summary} | {one.breaks or 'none'} |"
         for name, one in CATALOGUE.built_in.items()
     ]
-    return f"{before}{begin}\n" + "\n".join(lines) + f"\n\n{end}{after}"
+    return _with_table("docs/checkers.md", "checkers/checks/catalogue.py", "\n".join(lines) + "\n")
+
+
+def readme() -> str:
+    """The README with the table of what was found by now."""
+    stories = ROOT / "campaigns/known-losses/stories.yaml"
+    runs = known_losses.LossRuns(
+        stories=known_losses.read(stories),
+        campaigns=stories.parent,
+        results=ROOT / "nowhere",  # of the findings that are kept alone
+        before=read_findings(ROOT / "docs/known-losses.json", known_losses.FINDINGS),
+    )
+    table = known_losses.overview(runs.stories, runs.tally)
+    return _with_table("README.md", "docs/known-losses.json", table)
+
+
+def _with_table(page: str, source: str, table: str) -> str:
+    """The page with a table between the lines that say what it is made of."""
+    begin, end = f"<!-- made of {source} -->\n", "<!-- until here -->\n"
+    before, _, rest = (ROOT / page).read_text(encoding="utf-8").partition(begin)
+    _, _, after = rest.partition(end)
+    return f"{before}{begin}\n{table}\n{end}{after}"
 
 
 def detection_page() -> str:
@@ -106,6 +125,7 @@ def detection_page() -> str:
 
 
 MADE: Mapping[str, Callable[[], str]] = {
+    "README.md": readme,
     "infra/systems/bundled.json": bundled,
     "docs/campaign.schema.json": schema_text,
     "docs/campaigns.md": reference_page,

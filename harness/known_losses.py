@@ -32,7 +32,7 @@ from ackproof.harness.report.document import VerdictDocument
 from ackproof.harness.subprocesses import CachedRun
 from ackproof.history.messages import in_words
 from ackproof.infra.systems import parse
-from ackproof.infra.systems.product import MetadataQuorum
+from ackproof.infra.systems.product import BUNDLED, MetadataQuorum
 
 # --- stories --------------------------------------------------------------------------------------
 
@@ -77,9 +77,10 @@ class LossSystem(Section):
 class ReportedLoss(Section):
     """A loss that was reported."""
 
+    title: str = Field(description="what goes wrong, in a few words")
     tells: str = Field(description="what is lost, and how")
     sources: Annotated[Mapping[str, str], Field(min_length=1)] = Field(
-        description="the sources: tickets and their addresses"
+        description="the sources: tickets and their addresses, the best known first"
     )
     campaign: str = Field(description="the file that shows it, beside the stories")
     shows: Annotated[Anomalies, Field(min_length=1)] = Field(
@@ -365,6 +366,33 @@ def _row(name: str, story: ReportedLoss, tallies: Tallies) -> str:
         ", ".join(f"`{file}`" for file in dict.fromkeys(map(story.file, story.sides))),
     ]
     return f"| {' | '.join(cells)} |\n"
+
+
+def overview(stories: Mapping[str, ReportedLoss], tallies: Tallies) -> str:
+    """Return the short table of the README: what releases lose, without the bundled broker.
+
+    Args:
+        stories: The losses by name.
+        tallies: Returns the counted runs of a loss on a side.
+    """
+    lines = ["| fault | found in | not found in |", "| --- | --- | --- |"]
+    for name, story in stories.items():
+        found, not_found = (
+            "<br>".join(
+                f"{side.name.replace('kafka:', '')} ({_share(tallies(name, side))})"
+                for side in sides
+                if side.system != BUNDLED
+            )
+            for sides in (story.has, story.mended)
+        )
+        ticket = f"[{next(iter(story.sources))}](docs/known-losses.md#{name})"
+        fixed = not_found or "no release is fixed"
+        lines.append(f"| {ticket}: {story.title} | {found} | {fixed} |")
+    return "\n".join(lines) + "\n"
+
+
+def _share(found: LossCounts) -> str:
+    return f"{found.seen} of {found.runs}" if found.runs else words(found)
 
 
 def _sides(sides: Sequence[LossSystem], tallies: Callable[[LossSystem], LossCounts]) -> str:

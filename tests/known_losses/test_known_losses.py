@@ -22,6 +22,7 @@ from ackproof.harness.known_losses import (
     LossOutcome,
     LossRuns,
     LossSystem,
+    overview,
     page,
     read,
     words,
@@ -43,6 +44,7 @@ def runs(tmp_path: Path) -> LossRuns:
     (tmp_path / "c.yaml").write_text("name: c\n", encoding="utf-8")
     written = {
         "told": {
+            "title": "records vanish",
             "tells": "it is lost",
             "sources": {"KIP-1": "https://example.org/1"},
             "campaign": "c.yaml",
@@ -204,6 +206,23 @@ def test_page_has_a_row_for_each_defect_with_its_first_sighting(runs: LossRuns) 
     assert text.count("kafka:0.11.0.3") == 1
 
 
+def test_overview_has_the_share_of_the_conclusive_runs_on_releases(runs: LossRuns) -> None:
+    (told,) = runs.stories.values()
+    bundled = LossSystem(system="bundled", called="bundled, generation 0.10")
+    stories = {"told": told.model_copy(update={"has": (OLD, bundled)})}
+    counts = {
+        OLD.name: LossCounts(runs=3, seen=1, inconclusive=1),
+        NEW.name: LossCounts(inconclusive=2),
+        OTHER.name: LossCounts(),
+    }
+    assert overview(stories, lambda _, side: counts[side.name]).splitlines()[2:] == [
+        "| [KIP-1](docs/known-losses.md#told): records vanish | 0.10.2.2 (1 of 3) "
+        "| 0.11.0.3 (2 inconclusive)<br>where other things are lost (not run) |"
+    ]
+    stories = {"told": told.model_copy(update={"mended": ()})}
+    assert "| no release is fixed |" in overview(stories, lambda *_: LossCounts())
+
+
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
@@ -216,6 +235,7 @@ def test_page_has_a_row_for_each_defect_with_its_first_sighting(runs: LossRuns) 
 )
 def test_stories_that_are_none(tmp_path: Path, changes: Mapping[str, Any], says: str) -> None:
     right = {
+        "title": "t",
         "tells": "t", "sources": {"a": "b"}, "campaign": "c", "shows": ["lost"], "has": [],
     }  # fmt: skip
     file = tmp_path / "stories.yaml"
