@@ -1,6 +1,6 @@
 """``ackproof mutants``: what campaigns find of an Apache Kafka that is broken on purpose."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 import click
@@ -17,7 +17,14 @@ from ackproof.harness.mutants.catalogue import (
     fetch_byteman,
 )
 from ackproof.harness.mutants.jepsen import CLASSPATH, jepsen_checker
-from ackproof.harness.mutants.page import MutantSummary, judgement_words, page, summary, words
+from ackproof.harness.mutants.page import (
+    MutantSummary,
+    held,
+    judgement_words,
+    page,
+    summary,
+    words,
+)
 from ackproof.harness.mutants.runs import (
     FINDINGS,
     UNMUTATED,
@@ -74,12 +81,13 @@ Examples:
   ackproof mutants --campaign nightly-kraft --within 20m
   ackproof mutants isr-joined-at-once --campaign mine.yaml
   ackproof mutants --seeds 0                     the page alone, of what was run
+  ackproof mutants unmutated --seeds 20          no mutant: how often sound servers give a finding
   ackproof mutants --reach                       which mutants the campaigns reach, in one run each
 
 \b
-Exit status: 0 each mutant was found; 1 the unmutated release broke a guarantee, so that no find
-counts; 2 bad usage or campaign file; 3 a mutant was not found or not judged, or the session was
-interrupted; 5 a file, Maven, Jepsen or a backend could not be used.
+Exit status: 0 each mutant was found, or without mutants nothing; 1 the unmutated release broke a
+guarantee, so that no find counts; 2 bad usage or campaign file; 3 a mutant was not found or not
+judged, or the session was interrupted; 5 a file, Maven, Jepsen or a backend could not be used.
 """,
 )
 @click.argument("wanted", metavar="[MUTANT]...", nargs=-1)
@@ -151,12 +159,14 @@ def mutants(
     """Break Apache Kafka on purpose, one fault at a time, and report which faults campaigns find.
 
     A JVM agent changes classes of each server when they are loaded. The unmutated release runs the
-    same campaigns first. A mutant counts as found if a promised guarantee was broken. Results are
-    kept: after Ctrl-C, the same command continues with the rest. The findings of all runs are in a
-    file beside the page (kafka-mutants.json), and need not be run again on another machine.
+    same campaigns first, and alone if MUTANT is `unmutated`. A mutant counts as found if a promised
+    guarantee was broken. Results are kept: after Ctrl-C, the same command continues with the rest.
+    The findings of all runs are in a file beside the page (kafka-mutants.json), and need not be run
+    again on another machine.
     """
     known = catalogue()
     chosen = {name: known[name] for name in _chosen(wanted, list(known))}
+    concerned = list((chosen or known).values())
     if listing:
         click.echo("\n".join(map(_described, chosen.values())))
         return
@@ -176,12 +186,12 @@ def mutants(
             jepsen=jepsen or None,
             before=read_findings(kept, FINDINGS),
         )
-        runs.check(chosen.values())
+        runs.check(concerned)
         if reach:
-            context.exit(_reach(runs, list(chosen.values())))
+            context.exit(_reach(runs, concerned))
         if runs.jepsen is not None and seeds:
             _try_jepsen(runs.jepsen, results)
-        finished = _carry_out(runs, chosen.values(), known.values(), seeds)
+        finished = _carry_out(runs, list(chosen.values()), list(known.values()), seeds)
         unmutated = {one: runs.findings(None, one) for one in runs.campaigns(known.values())}
         release = {campaign: summary(findings) for campaign, findings in unmutated.items()}
         found = {}
@@ -191,6 +201,8 @@ def mutants(
         made.parent.mkdir(parents=True, exist_ok=True)
         write_findings(kept, runs.all_findings(known.values()), FINDINGS)
         write_text(made, page(runs.described(list(unmutated)), unmutated, known, found))
+        for campaign in runs.campaigns(concerned):
+            click.echo(f"{UNMUTATED}, {Path(campaign).stem}: {held(release[campaign])}")
         for name in chosen:
             click.echo(f"{name}: {words(found[name])}")
         click.echo(str(made))
@@ -206,10 +218,11 @@ def _try_jepsen(classpath: str, results: Path) -> None:
 
 
 def _chosen(wanted: Sequence[str], known: Sequence[str]) -> Sequence[str]:
+    """Return the names of the chosen mutants: none if the unmutated release alone is chosen."""
     for name in wanted:
-        if name not in known:
+        if name not in (*known, UNMUTATED):
             fail(f"{unknown('mutant', name, known)}; see --list", ExitStatus.USAGE)
-    return wanted or known
+    return [name for name in wanted if name != UNMUTATED] if wanted else known
 
 
 def _described(mutant: KafkaMutant) -> str:
@@ -221,17 +234,17 @@ def _described(mutant: KafkaMutant) -> str:
 
 
 def _carry_out(
-    runs: MutantRuns, chosen: Iterable[KafkaMutant], known: Iterable[KafkaMutant], seeds: int
+    runs: MutantRuns, mutants: Sequence[KafkaMutant], known: Sequence[KafkaMutant], seeds: int
 ) -> bool:
     """Run the unmutated release and the chosen mutants with each seed, and return whether that was
     done to the end. All mutants come with the first seed first, so that each soon has a result.
-    Then complete the findings of all known mutants."""
+    Without mutants, the release runs the campaigns of all. Then complete the findings of all known
+    mutants."""
     children = ChildProcesses()
     children.install()
-    mutants = list(chosen)
     try:
         for seed in range(1, seeds + 1):
-            for campaign in runs.campaigns(mutants):
+            for campaign in runs.campaigns(mutants or known):
                 if _run(runs, None, campaign, seed, children).detection is Detection.FOUND:
                     click.echo("the unmutated release broke a guarantee, so that no find counts")
                     return False
@@ -239,7 +252,7 @@ def _carry_out(
                 campaign = runs.campaign(one)
                 if summary(runs.findings(one, campaign)).detection is not Detection.FOUND:
                     _run(runs, one, campaign, seed, children)
-        _complete(runs, list(known), children)
+        _complete(runs, known, children)
     except Interrupted:
         click.echo("interrupted; the same command continues with the rest")
         return False
@@ -296,11 +309,12 @@ def _run(
 
 def _status(
     finished: bool,
-    unmutated: Iterable[MutantSummary],
-    mutants: Iterable[MutantSummary],
+    unmutated: Collection[MutantSummary],
+    mutants: Collection[MutantSummary],
 ) -> ExitStatus:
     if any(one.detection is Detection.FOUND for one in unmutated):
         return ExitStatus.BROKEN
-    if finished and all(one.detection is Detection.FOUND for one in mutants):
+    wanted = Detection.FOUND if mutants else Detection.NOT_FOUND
+    if finished and all(one.detection is wanted for one in mutants or unmutated):
         return ExitStatus.HELD
     return ExitStatus.INCONCLUSIVE

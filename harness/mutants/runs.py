@@ -6,6 +6,7 @@ the missing ones, and the results of runs that found nothing need not be kept.
 
 import contextlib
 import hashlib
+import json
 import re
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -13,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from itertools import chain
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import yaml
 from pydantic import BeforeValidator, TypeAdapter, ValidationError
@@ -344,18 +345,13 @@ class MutantRuns:
     def all_findings(self, mutants: Iterable[KafkaMutant]) -> Findings:
         """Return the findings of all runs so far of the release and these mutants, to be kept.
 
-        What was found before is kept for other campaigns, too. Inconclusive runs are left out,
-        because they may come to a judgement on another machine.
+        What was found before is kept for other campaigns, too.
         """
         known = list(mutants)
         release = ((None, campaign) for campaign in self.campaigns(known))
         broken = ((one, self.campaign(one)) for one in known)
         found = {
-            self._key(self.place(one, campaign)): [
-                finding
-                for finding in self.findings(one, campaign)
-                if finding.detection is not Detection.INCONCLUSIVE
-            ]
+            self._key(self.place(one, campaign)): self.findings(one, campaign)
             for one, campaign in chain(release, broken)
         }
         return {**self.before, **{place: some for place, some in found.items() if some}}
@@ -366,14 +362,17 @@ class MutantRuns:
     def carry_out(
         self, mutant: KafkaMutant | None, campaign: str, seed: int, children: ChildProcesses
     ) -> MutantFinding:
-        """Return the finding of a run, after the run unless it was run before.
+        """Return the finding of a run, after the run unless it was run before. What was
+        inconclusive on another machine is run again, because it may come to a judgement on this
+        one.
 
         The results of a run that found nothing are deleted. Raises Interrupted, DamagedResults,
         OSError, and the errors of :func:`ask_jepsen`.
         """
         place = self.place(mutant, campaign)
         for known in self.findings(mutant, campaign):
-            if known.seed == seed:
+            here = (place / f"seed-{seed}.json").exists()
+            if known.seed == seed and (here or known.detection is not Detection.INCONCLUSIVE):
                 return self._completed(known, place, children)
         once = CachedRun(
             file=self._file(campaign),
@@ -474,7 +473,12 @@ class MutantRuns:
 
 
 def _digest(rules: str, campaign: Path) -> str:
-    return hashlib.sha256(rules.encode() + campaign.read_bytes()).hexdigest()[:_DIGEST]
+    """Return a digest of a mutant's rules and a campaign. Comments count for nothing, and nor does
+    the release that the campaign names, since another one may be broken."""
+    content: Any = documents.read(campaign).content
+    cluster = {key: value for key, value in content.get("cluster", {}).items() if key != "system"}
+    text = rules + json.dumps({**content, "cluster": cluster}, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:_DIGEST]
 
 
 def _write(place: Path, finding: MutantFinding) -> None:

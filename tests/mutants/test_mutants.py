@@ -230,7 +230,10 @@ def test_changed_rule_or_campaign_is_run_again(
     other.parent.mkdir()
     other.write_text(HEADER + RULE.replace("false", "true"), encoding="utf-8")
     assert runs.place(read(other), campaign) != place
-    Path(campaign).write_text("name: d\n", encoding="utf-8")
+    file = Path(campaign)
+    file.write_text(f"# Slow.\n{file.read_text()}cluster: {{system: kafka:3.9.2}}\n")
+    assert runs.place(mutant, campaign) == place
+    file.write_text("name: d\n", encoding="utf-8")
     assert runs.place(mutant, campaign) != place
 
 
@@ -241,14 +244,18 @@ def test_findings_of_another_machine_are_not_run_again(
     was_run(runs, mutant, broken=[LOSS], result=Verdict.FAIL)
     finding = runs.carry_out(mutant, campaign, 1, ChildProcesses())
     was_run(runs, mutant, 2, result=Verdict.INCONCLUSIVE)
-    runs.carry_out(mutant, campaign, 2, ChildProcesses())
+    unjudged = runs.carry_out(mutant, campaign, 2, ChildProcesses())
     file = tmp_path / "kept.json"
     write_findings(file, runs.all_findings([mutant]), FINDINGS)
     there = replace(runs, results=tmp_path / "elsewhere", before=read_findings(file, FINDINGS))
-    assert there.findings(mutant, campaign) == [finding]
+    assert there.findings(mutant, campaign) == [finding, unjudged]
     assert there.carry_out(mutant, campaign, 1, ChildProcesses()) == finding
     assert there.all_findings([mutant]) == runs.all_findings([mutant])
     assert not there.place(mutant, campaign).exists(), "nothing was run"
+    was_run(there, mutant, 2)
+    judged = there.carry_out(mutant, campaign, 2, ChildProcesses())
+    assert (unjudged.detection, judged.detection) == (Detection.INCONCLUSIVE, Detection.NOT_FOUND)
+    assert there.findings(mutant, campaign) == [finding, judged]
 
 
 def test_faults_last_as_long_as_asked(runs: MutantRuns, mutant: KafkaMutant) -> None:
@@ -405,7 +412,7 @@ def test_page_counts_only_judged_mutants_by_time(mutant: KafkaMutant) -> None:
     summaries = {"seen": found, mutant.name: without}
     text = page("kafka:4.4.0, `c`", {"c": [sound, unknown]}, mutants, summaries)
     assert "kafka:4.4.0, `c`. Ackproof 1.2." in text
-    judged = "every guarantee held in 1, inconclusive in 1"
+    judged = "every guarantee held in 1 (findings in 0 to 98 % of runs), inconclusive in 1"
     says = f"{judged}; `replication_test`: valid; Jepsen: not asked"
     assert f"- Unmutated, `c`: {says}\n" in text
     assert "| planted | 2 | 1 | 1 | 1 of 1 |  | 1 | 1 | 1 |" in text
