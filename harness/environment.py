@@ -8,8 +8,10 @@ their own, and with docker the image has its own Java.
 import os
 import platform
 import re
+import subprocess
 from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version
+from importlib.resources import files
 from pathlib import Path
 
 import psutil
@@ -36,6 +38,9 @@ class Versions(_EnvironmentDocument):
 
     ackproof: str | None = None
     """The version of Ackproof, and so of the bundled broker."""
+    commit: str | None = None
+    """The commit of the checkout that it ran from, such as `98a943f41c2d`, with `+` after it if
+    files of it were changed; null for an installed package."""
     python: str | None = None
     """The version of Python, also of clients and bundled brokers."""
     java: str | None = None
@@ -55,6 +60,13 @@ class Versions(_EnvironmentDocument):
     """The version of the operating system's kernel: `uname -sr`."""
     distribution: str | None = None
     """The operating system's name, from os-release."""
+
+    @property
+    def build(self) -> str:
+        """The version and the commit of Ackproof: ``0.2.0 (98a943f41c2d)``. What is unknown is left
+        out."""
+        commit = self.commit and f"({self.commit})"
+        return " ".join(filter(None, (self.ackproof, commit)))
 
 
 class Machine(_EnvironmentDocument):
@@ -80,6 +92,7 @@ def found(kafka: str | None = None) -> Environment:
     return Environment(
         versions=Versions(
             ackproof=_known(lambda: version("ackproof")),
+            commit=_known(lambda: commit_of(Path(str(files("ackproof"))))),
             python=platform.python_version(),
             java=_known(_java),
             spark=_known(lambda: version("pyspark")),
@@ -111,6 +124,22 @@ def read(directory: AnyPath) -> Environment:
         return Environment.model_validate_json((directory / FILE).read_bytes())
     except (OSError, ValidationError):
         return Environment()
+
+
+def commit_of(package: Path) -> str | None:
+    """Return the commit of the checkout that a package is in, with ``+`` after it if files were
+    changed, or None for an installed package. Raises OSError without Git."""
+    # An installed package may be in the checkout of something else. In ours it consists of links.
+    if not ((package.parent / ".git").exists() and (package / "harness").is_symlink()):
+        return None
+    asked = subprocess.run(
+        ["git", "describe", "--always", "--exclude=*", "--abbrev=12", "--dirty=+"],
+        cwd=package.parent,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return asked.stdout.strip() if asked.returncode == 0 else None
 
 
 def _known(ask: Callable[[], str | None]) -> str | None:

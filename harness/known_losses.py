@@ -143,7 +143,7 @@ class LossFinding:
 
     Attributes:
         records: The number of records with the story's anomalies; None if it is not known.
-        version: The version of Ackproof, empty if it is not known.
+        version: The version and the commit of Ackproof, empty if they are not known.
     """
 
     seed: int
@@ -170,7 +170,7 @@ def finding(run: CachedRun, shows: Collection[str]) -> LossFinding | None:
         outcome = LossOutcome.NOT_SEEN
     else:
         outcome = LossOutcome.INCONCLUSIVE
-    version = result.versions.ackproof or ""
+    version = result.versions.build
     return LossFinding(seed=run.seed, outcome=outcome, records=records, version=version)
 
 

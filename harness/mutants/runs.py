@@ -154,7 +154,7 @@ def judge(
         seconds=result.duration_s,
         effective_on=tuple(effective_on),
         replication_test=ask_replication_test(result),
-        version=result.versions.ackproof or "",
+        version=result.versions.build,
     )
 
 

@@ -304,7 +304,8 @@ def _made(about: About, result: CampaignResult) -> dict[str, Any]:
     """Return the circumstances of the run in words. Unknown facts are shown as unknown."""
     took_s, machine = about.duration_s, about.environment.machine
     versions = about.environment.versions.model_dump()
-    kafka = versions.pop("kafka")
+    kafka, _ = versions.pop("kafka"), versions.pop("commit")
+    versions["ackproof"] = about.environment.versions.build
     return {
         "command": about.command,
         "kafka": kafka,
