@@ -49,7 +49,8 @@ def after_faults(matrix: MatrixDocument) -> Mapping[str, Mapping[str, int]]:
     found: dict[str, dict[str, int]] = {}
     for system in _judged(matrix):
         for fault in system.faults:
-            found.setdefault(fault.name, {})[system.system] = 0
+            if fault.injected:
+                found.setdefault(fault.name, {})[system.system] = 0
         for cell in system.cells:
             for outage in cell.unavailable.by_fault if cell.unavailable else ():
                 for fault in (outage.fault or NO_FAULT).split(","):
@@ -123,7 +124,7 @@ def _picture(name: str, matrix: MatrixDocument, away: Mapping[str, Mapping[str, 
 
 def _frame(axes: Axes, faults: Sequence[str]) -> None:
     axes.set_xscale("log")
-    axes.set_xlim(LEAST_MS * 0.8, 400_000)
+    axes.set_xlim(LEAST_MS * 0.8, 600_000)
     axes.set_xticks(
         (LEAST_MS, 1_000, 3_000, 10_000, 30_000, 100_000, 300_000),
         ("none", "1", "3", "10", "30", "100", "300"),
