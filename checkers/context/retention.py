@@ -225,7 +225,8 @@ def deletions(
     by_size = np.zeros(len(offsets), dtype=bool)
     if (size := evidence.policy.size) is not None:
         by_size = most >= size
-        right |= by_size & ((deep >= size) | close & (least >= size * (1 - _SIZE_SLACK)))
+        enough = size * (1 - _SIZE_SLACK)
+        right |= by_size & ((deep >= enough) | close & (least >= enough))
     early = _with_those_above(~by_age & ~by_size, removed_by)
     return Deletions(
         early=early,

@@ -181,6 +181,15 @@ def test_deletion_by_an_unknown_size_is_undetermined(policy, changes) -> None:
     assert judged(evidence(policy, 12, **changes), [1, 2, 3, 4])[0] == "undetermined"
 
 
+def test_long_gap_between_answers_is_judged_by_the_size_at_the_first() -> None:
+    """At 5 s two records follow the first one: less than retention.bytes by less than a tenth."""
+    times = (5 * SECOND, 12 * SECOND)
+    gap = evidence(BY_SIZE, 12, starts=ObservedStarts(asked=times, answered=times, offsets=(0, 9)))
+    words = ["right", "undetermined", "undetermined", "early", "early"]
+    assert judged(gap, [1, 2, 3, 7, 8]) == words
+    assert judged(gap, [1, 6, 7, 8, 9])[0] == "undetermined"
+
+
 def test_record_is_kept_while_fewer_bytes_than_retention_bytes_follow() -> None:
     assert judged(evidence(BY_SIZE, 12), [1, 2, 3, 4]) == ["right", "right", "early", "early"]
 
