@@ -225,8 +225,7 @@ def deletions(
     by_size = np.zeros(len(offsets), dtype=bool)
     if (size := evidence.policy.size) is not None:
         by_size = most >= size
-        enough = size * (1 - _SIZE_SLACK)
-        right |= by_size & ((deep >= enough) | close & (least >= enough))
+        right |= by_size & (np.where(close, least, deep) >= size * (1 - _SIZE_SLACK))
     early = _with_those_above(~by_age & ~by_size, removed_by)
     return Deletions(
         early=early,

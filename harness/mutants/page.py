@@ -181,10 +181,9 @@ def held(result: MutantSummary) -> str:
         return f"{words(result)}: no find counts"
     if result.detection is not Detection.NOT_FOUND:
         return words(result)
-    often = interval(0, result.runs[Detection.NOT_FOUND])
-    kept, *others = _numbers(result).split(", ")
-    kept = kept.replace(Detection.NOT_FOUND, "every guarantee held")
-    return ", ".join([f"{kept} (findings in {often} of runs)", *others])
+    runs = result.runs[Detection.NOT_FOUND]
+    kept = f"every guarantee held in {runs} (findings in {interval(0, runs)} of runs)"
+    return _numbers(result).replace(f"{Detection.NOT_FOUND} in {runs}", kept, 1)
 
 
 def _sound(found: Sequence[MutantFinding]) -> str:

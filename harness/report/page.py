@@ -303,16 +303,15 @@ def _campaign(campaign: Mapping[str, Any]) -> dict[str, Any]:
 def _made(about: About, result: CampaignResult) -> dict[str, Any]:
     """Return the circumstances of the run in words. Unknown facts are shown as unknown."""
     took_s, machine = about.duration_s, about.environment.machine
-    versions = about.environment.versions.model_dump()
-    kafka, _ = versions.pop("kafka"), versions.pop("commit")
-    versions["ackproof"] = about.environment.versions.build
+    versions = about.environment.versions
+    software = {**versions.model_dump(exclude={"kafka", "commit"}), "ackproof": versions.build}
     return {
         "command": about.command,
-        "kafka": kafka,
+        "kafka": versions.kafka,
         "began": UNKNOWN if about.began is None else moment(about.began)[:16].replace("T", " "),
         "took": UNKNOWN if took_s is None else lasted(took_s),
         "made_with": {
-            **{name: version or UNKNOWN for name, version in versions.items()},
+            **{name: version or UNKNOWN for name, version in software.items()},
             **{f"plug-in {name}": version for name, version in result.plugins.items()},
             "machine": UNKNOWN
             if machine is None
