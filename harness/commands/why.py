@@ -49,7 +49,7 @@ Examples:
     type=click.IntRange(min=0),
     default=_RUNS,
     show_default=True,
-    help="Run the campaign N times as it was, and N times with each change.",
+    help="Run the campaign N times as it was, and up to N times with each change.",
 )
 @click.option("--cell", help="Examine the loss of this cell. Default: the first that is a failure.")
 @click.option(
@@ -75,8 +75,9 @@ def why(
     or else the recorded run, in both cases with the cell that lost records alone. The result is
     DIR/why.md and DIR/why.json.
 
-    Results are kept: after Ctrl-C, the next call goes on with the rest. Exits with 0 when all runs
-    came to a verdict and the loss came back, else with 3.
+    A change with which records are still lost is given up as soon as its further runs could not
+    show that it helps. Results are kept: after Ctrl-C, the next call goes on with the rest. Exits
+    with 0 when all runs came to a verdict and the loss came back, else with 3.
     """
     status = ExitStatus.HELD
     with reported_errors():
@@ -144,10 +145,8 @@ def _carry_out(question: Question, runs: int) -> bool:
         prepare(system, click.echo)
     children = ChildProcesses()
     children.install()
-    total = runs * len(question.chosen)
-    planned = question.planned(runs)
     named = (
-        (f"{place} of {total}: {variant.name}", one)
-        for place, (variant, one) in enumerate(planned, start=1)
+        (f"{one.directory.name} of {runs}, {variant.name}", one)
+        for variant, one in question.planned(runs)
     )
     return carry_out_all(named, children, click.echo)

@@ -393,16 +393,31 @@ def compared(base: Odds, changes: Sequence[Odds]) -> list[Odds]:
 def _testable(base: Odds, changes: Sequence[Odds]) -> tuple[Sequence[Odds], float]:
     """Return the changes with enough runs for a test, and the probability that each test must
     reach. Changes that could not reach it, whatever their runs had shown, do not count among the
-    tests (Tarone, 1990)."""
-    least = [
-        (chance.attainable(base.runs, one.runs), one) for one in changes if one.runs and base.runs
-    ]
+    tests (Tarone, 1990).
+
+    A change that lost records counts with as many runs as the campaign as it was: it may have fewer
+    because it lost them (:func:`hopeless`). Without that, six changes given up after two losses
+    each would leave one test, and luck of the seventh would pass for an effect.
+    """
+    runs = [(one, max(one.runs, base.runs) if one.lost else one.runs) for one in changes]
+    least = [(chance.attainable(base.runs, of), one) for one, of in runs if of and base.runs]
     for many in range(1, len(least) + 1):
         threshold = chance.DOUBT / many
         able = [one for reached, one in least if reached <= threshold]
         if len(able) <= many:
             return able, threshold
     return [], chance.DOUBT
+
+
+def hopeless(base: Odds, one: Odds, runs: int) -> bool:
+    """Return whether a change that lost records cannot be shown to lose less with so many runs,
+    even if it lost nothing in its further runs, and the campaign as it was lost records in all of
+    its own."""
+    if not one.lost:
+        return False
+    most, least = max(runs, base.runs), max(runs, one.runs)
+    at_best = replace(base, lost=base.lost + most - base.runs, runs=most)
+    return _chance(at_best, replace(one, runs=least), chance.DOUBT) > chance.DOUBT
 
 
 def runs_needed(changes: int) -> int:
@@ -473,29 +488,35 @@ class Question:
 
     def planned(self, runs: int) -> Iterator[tuple[Variant, CachedRun]]:
         """Write the campaign file of each variant, and yield so many runs of each. All variants
-        come with their first run first, so that each soon has a result. Raises OSError."""
+        come with their first run first, so that each soon has a result. A change whose former runs
+        make it :func:`hopeless` is not run again. Raises OSError and DamagedResults."""
         for variant in self.chosen:
             place = _place(variant, self.results)
             place.mkdir(parents=True, exist_ok=True)
             write_text(place / _CAMPAIGN, variant.text)
+        base, *_ = self.variants
         for number in range(1, runs + 1):
             for variant in self.chosen:
-                yield variant, self._run(variant, number)
+                given_up = hopeless(self._odds(base), self._odds(variant), runs)
+                if variant is base or not given_up:
+                    yield variant, self._run(variant, number)
+
+    def _odds(self, variant: Variant) -> Odds:
+        return odds(variant.name, self._runs(variant))
 
     @property
     def answer(self) -> "Answer":
         """Return the answer of all runs so far, also of changes that are not wanted now. Raises
         DamagedResults."""
-        runs = {one.name: self._runs(one) for one in self.variants}
-        base = odds(AS_IT_WAS, runs.pop(AS_IT_WAS))
-        changes = [odds(name, of) for name, of in runs.items() if of]
-        left = [LeftOut(name=name, reason="not run yet") for name, of in runs.items() if not of]
+        base, *changed = self.variants
+        run = [one for one in changed if self._runs(one)]
+        left = [LeftOut(name=one.name, reason="not run yet") for one in changed if one not in run]
         return Answer(
             campaign=self.campaign,
             origin=self.origin,
             cell=self.cell,
-            base=base,
-            changes=compared(base, changes),
+            base=self._odds(base),
+            changes=compared(self._odds(base), [self._odds(one) for one in run]),
             left=[*left, *self.left],
         )
 
@@ -554,9 +575,10 @@ class Answer:
             tested = f"Of the changes with enough runs for a test, {which} the loss most"
             return f"{tested}: {'; '.join(best)}.{order}"
         needed = runs_needed(len(self.changes))
-        fewest = min((one.runs for one in (base, *self.changes)), default=0)
         many = "one change" if len(self.changes) == 1 else f"{len(self.changes)} changes"
-        if fewest < needed:
+        if base.runs < needed or any(
+            one.runs < needed and not hopeless(base, one, needed) for one in self.changes
+        ):
             return (
                 f"No change is shown to prevent the loss. With {many}, fewer "
                 f"than {needed} conclusive runs of each cannot show any difference beyond chance: "
@@ -620,8 +642,9 @@ _MEANINGS = """\
 (Clopper and Pearson). A run that lost none counts if each fault was proven and the evidence \
 suffices, and else is *inconclusive*. A test compares each change with the campaign as it was \
 (permutation test, corrected for all tests by Tarone and Holm). Only changes that are shown to \
-lose less have a rank, and changes share a rank if their intervals overlap. The times of acks are \
-medians of the runs, without a test."""
+lose less have a rank, and changes share a rank if their intervals overlap. A change that its \
+further runs could not show to lose less has fewer runs. The times of acks are medians of the \
+runs, without a test."""
 
 
 def in_words(one: Odds) -> str:

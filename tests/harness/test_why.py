@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 import yaml
 from click.testing import CliRunner, Result
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ackproof.checkers.verdict import CampaignResult, Latency, RunResult, Verdict
 from ackproof.harness.campaign.validation import load
@@ -25,6 +27,7 @@ from ackproof.harness.shrinking.counterfactuals import (
     Question,
     Variant,
     compared,
+    hopeless,
     lossy_cell,
     odds,
     runs_needed,
@@ -168,7 +171,7 @@ def test_overlapping_changes_share_a_rank() -> None:
 
 
 def test_changes_with_too_few_runs_do_not_weaken_other_tests() -> None:
-    few = [of("few", 0, 2), of("fewer", 1, 1)]
+    few = [of("few", 0, 2), of("fewer", 0, 1)]
     found = compared(of(AS_IT_WAS, 4, 4), [*few, of("enough", 0, 4)])
     assert [(one.name, one.rank) for one in found] == [
         ("enough", 1),
@@ -177,6 +180,42 @@ def test_changes_with_too_few_runs_do_not_weaken_other_tests() -> None:
     ]
     both = compared(of(AS_IT_WAS, 4, 4), [of("a", 0, 4), of("b", 0, 4)])
     assert [one.chance for one in both] == [None, None], "two tests need more runs than one"
+
+
+def test_change_is_given_up_when_no_further_run_could_help() -> None:
+    base = of(AS_IT_WAS, 2, 2)
+    assert hopeless(base, of("a", 2, 2), 6), "at best 2 of 6 against 6 of 6: p = 0.06"
+    assert not hopeless(base, of("a", 1, 2), 6), "at best 1 of 6 against 6 of 6: p = 0.015"
+    assert not hopeless(base, of("a", 0, 2), 6)
+    assert not hopeless(base, of("a", 2, 2), 12), "more runs can show a smaller difference"
+    assert hopeless(of(AS_IT_WAS, 2, 6), of("a", 1, 3), 6), "the loss itself is rare"
+
+
+@given(
+    base=st.lists(st.booleans(), min_size=6, max_size=6),
+    change=st.lists(st.booleans(), min_size=6, max_size=6),
+    seen=st.tuples(st.integers(0, 6), st.integers(0, 6)),
+)
+def test_change_that_is_given_up_would_not_have_been_ranked(
+    base: list[bool], change: list[bool], seen: tuple[int, int]
+) -> None:
+    so_far, of_change = seen
+    early = of(AS_IT_WAS, sum(base[:so_far]), so_far)
+    if hopeless(early, of("a", sum(change[:of_change]), of_change), 6):
+        (whole,) = compared(of(AS_IT_WAS, sum(base), 6), [of("a", sum(change), 6)])
+        assert whole.rank is None
+
+
+def test_changes_that_were_given_up_count_among_the_tests() -> None:
+    base, gone = of(AS_IT_WAS, 4, 4), [of("gone", 2, 2), of("too", 2, 2)]
+    found = compared(base, [*gone, of("a", 0, 4)])
+    assert [one.rank for one in found] == [None] * 3, "three tests need more runs than one"
+    base = of(AS_IT_WAS, 6, 6)
+    answer = answer_of(base, *compared(base, [*gone, of("a", 0, 6)]))
+    assert answer.conclusion.endswith("reduces the loss most: a.")
+    assert "| gone | 2 of 2 (16 to 100 %) | not shown to differ, p = 1 |" in answer.page()
+    answer = answer_of(base, *compared(base, [*gone, of("a", 2, 2)]))
+    assert answer.conclusion == "No change is shown to prevent the loss."
 
 
 def test_too_few_runs_rank_nothing_and_say_so() -> None:
@@ -270,6 +309,24 @@ def test_kept_runs_belong_to_their_campaign_alone(tmp_path: Path) -> None:
     assert [one.name for one in unwanted.answer.changes] == ["acks=all"], "what was run is kept"
     other = replace(question, variants=[variant(AS_IT_WAS, "other"), question.variants[1]])
     assert other.answer.base.runs == 0
+
+
+def test_hopeless_change_is_not_run_again(tmp_path: Path) -> None:
+    question = Question(
+        results=tmp_path,
+        campaign="c",
+        seed=1,
+        origin="As recorded.",
+        cell="x",
+        variants=[variant(AS_IT_WAS, "a"), variant("vain", "b"), variant("acks=all", "c")],
+        left=(),
+    )
+    run = []
+    for one, planned in question.planned(6):
+        was_run(planned.directory, 0 if one.name == "acks=all" else 5)
+        run.append(one.name)
+    assert {name: run.count(name) for name in run} == {AS_IT_WAS: 6, "vain": 2, "acks=all": 6}
+    assert question.answer.conclusion.endswith("reduces the loss most: acks=all.")
 
 
 # --- the command ----------------------------------------------------------------------------------
