@@ -288,12 +288,18 @@ def faults_of(
     return tuple(found)
 
 
-def possible(plan: PlannedFault) -> FaultFacts:
+def possible(plan: PlannedFault, *, external: bool = False) -> FaultFacts:
     """Return everything that a planned fault may have done if the history is incomplete: whatever
-    its kind can do, to any server and at any time. It excuses nothing for certain."""
+    its kind can do, to any server and at any time. It excuses nothing for certain.
+
+    Args:
+        plan: The fault.
+        external: Whether the cluster existed before. A fault that ends its pods may have lost their
+            storage: only the missing rows say whether it is an emptyDir.
+    """
     destroys: str | None = UNCLEANLY if plan.fault == "elect-unclean" else "all"
     declared = _declared(plan.fault, plan.parameters)
-    if plan.fault in TAKE_NOTHING:
+    if plan.fault in TAKE_NOTHING and not (external and plan.fault in RESTARTS):
         destroys = _declared_loss(declared)
     return FaultFacts(
         fault_id=plan.fault_id,

@@ -10,7 +10,7 @@ from ackproof.checkers.context.faults import COMMAND, FOREVER, FaultFacts, possi
 from ackproof.checkers.context.gaps import Gap
 from ackproof.checkers.context.observed import Span
 from ackproof.checkers.verdict import Failover, ZooKeeperWork
-from ackproof.history.manifest import UNORDERED, PlannedFailover, PlannedRun
+from ackproof.history.manifest import UNORDERED, PlannedFailover, PlannedFault, PlannedRun
 from ackproof.history.schema import INTERRUPTED, RESTARTED_BY
 
 Row = Mapping[str, Any]
@@ -205,13 +205,17 @@ def unrecorded(
     """Yield what planned faults may have done if some of their rows may be missing.
 
     A fault is recorded before it is injected. If the table is complete and the run was interrupted
-    before all faults were injected, no row is missing.
+    before all faults were injected, no row is missing. If it is not, the missing rows may be of a
+    restart that something else ordered in a cluster that existed before.
     """
     told = {(fault.fault_id, fault.name) for fault in faults}
     interrupted = "phases" not in incomplete and span(phases, "faults") is None
     for plan in planned.faults:
         if "faults" in incomplete or ((plan.fault_id, plan.fault) not in told and not interrupted):
-            yield possible(plan)
+            yield possible(plan, external=planned.external)
+    if "faults" in incomplete and planned.external:
+        by_others = PlannedFault(fault_id=0, fault=UNORDERED, target="any", start_ms=0, hold_ms=0)
+        yield possible(by_others, external=True)
 
 
 # --- costs ----------------------------------------------------------------------------------------

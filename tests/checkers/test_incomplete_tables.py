@@ -142,6 +142,23 @@ def test_loss_that_no_planned_fault_can_excuse_fails_whatever_became_of_the_tabl
     assert checked(directory).verdict is FAIL
 
 
+@pytest.mark.parametrize("fault", ["kill", UNORDERED])
+def test_loss_with_the_storage_of_pods_is_inconclusive_where_the_faults_are_not_whole(
+    tmp_path: Path, fault: str
+) -> None:
+    ended = a_fault(10, 20, fault_id=2, fault=fault, destroys="all", servers=POWER[0]["servers"])
+    plan = [
+        PlannedFault(fault_id=number, fault=name, target="leader(t, 0)", start_ms=0, hold_ms=0)
+        for number, name in ((1, "isolate"), (2, fault))
+        if name != UNORDERED
+    ]
+    lost = made(losing(WELL, 0), cluster=STAYS, faults=[*CUT_OFF, *ended], plan=plan, external=True)
+    directory = write_campaign(tmp_path, lost)
+    assert checked(directory).verdict is NOT_GUARANTEED
+    table_of(directory, "faults").unlink()
+    assert checked(directory).verdict is INCONCLUSIVE
+
+
 def test_planned_fault_without_rows_may_excuse_a_loss_unless_the_run_was_interrupted(
     tmp_path: Path,
 ) -> None:

@@ -375,6 +375,7 @@ class MadeRun:
     closed: bool = True
     replicas: bool = False
     digests: bool = False
+    external: bool = False
 
     @property
     def keys(self) -> list[tuple[str, int]]:
@@ -505,6 +506,8 @@ def _planned(number: int, run: MadeRun) -> PlannedRun:
         cluster=run.named,
         failovers=tuple(run.failovers),
         replicas=run.replicas,
+        external=run.external,
+        unchecked={},
         writers=tuple(_writers(run)),
     )
 
