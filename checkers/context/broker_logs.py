@@ -255,6 +255,11 @@ def _is_unreadable(line: str) -> bool:
 #
 # The bundled broker first writes what the controller told it, as ``received``.
 #
+# A broker of KRaft answers requests once it has registered, and takes roles before. It may begin to
+# lead in an epoch in which it was elected while it was down, because its session had not expired.
+# If it learns of the next leader before it answers anybody, it never led in any way that others see
+# (:func:`_with_effect`).
+#
 # The times of these lines are not used. They come from the broker's clock, which was not compared
 # and which faults may set, in the broker's time zone. Only the order within one process counts, and
 # which broker says what about an epoch.
@@ -268,6 +273,11 @@ _BEGINNING = re.compile(r"\bconnecting to ZooKeeper at|\b[Rr]egistered broker \d
 """The first line of a process, and the line of each registration. Where leaders coordinate
 themselves, a broker takes roles before it registers, and may be asked for one that its former
 process had left long before."""
+_STARTS, _ANSWERS = (
+    re.compile(r"\[BrokerServer id=\d+\] Transition from SHUTDOWN to STARTING"),
+    re.compile(r"\[SocketServer listenerType=BROKER, .*?Enabling request processing"),
+)
+"""The line with which a process of a KRaft broker begins, and that from which on it answers."""
 _KAFKA = (
     re.compile(
         r"\[Broker id=(?P<broker>\d+)\] Leader (?P<partition>\S+) .*?"
@@ -343,7 +353,7 @@ def orders_of(
 
 def _words(lines: Iterable[str]) -> Iterator[tuple[Partition, Role]]:
     life = 0
-    for line in lines:
+    for line in _with_effect(lines):
         if _BEGINNING.search(line):
             life += 1
         elif " starts at " in line:
@@ -357,7 +367,7 @@ def _words(lines: Iterable[str]) -> Iterator[tuple[Partition, Role]]:
 
 
 def _orders(lines: Iterable[str]) -> Iterator[tuple[Partition, int, int]]:
-    for line in lines:
+    for line in _with_effect(lines):
         if " starts at " in line:
             with suppress(*PARSE_ERRORS):
                 yield from _kafka_order(line)
@@ -370,6 +380,51 @@ def _orders(lines: Iterable[str]) -> Iterator[tuple[Partition, int, int]]:
             except PARSE_ERRORS:
                 continue
             yield partition, word.broker, word.leader_epoch
+
+
+def _with_effect(lines: Iterable[str]) -> Iterator[str]:
+    """Yield the lines but those of leaders that were deposed before they answered any request.
+
+    Example: brokers 2 and 3 lose power. The controller hears of the loss from 2 first, and elects
+    3, which is still starting. Broker 3 begins to lead with what is left of its log, registers, and
+    follows broker 4, which has everything. Without this, its epoch seems to begin below the high
+    watermark. A process that ended before it answered led in no epoch; a release whose processes
+    never say that they answer is not known to do so.
+    """
+    held: list[str] | None = None
+    says_so = False
+    for line in lines:
+        if _STARTS.search(line):
+            yield from (one for one in held or () if not says_so or not _leads(one))
+            held = []
+        if held is None:
+            yield line
+            continue
+        held.append(line)
+        if _ANSWERS.search(line):
+            yield from _not_overtaken(held)
+            held, says_so = None, True
+    yield from held or ()
+
+
+def _leads(line: str) -> bool:
+    return any(pattern.search(line) for pattern in _KAFKA)
+
+
+def _not_overtaken(lines: Sequence[str]) -> Iterator[str]:
+    """Yield the lines but those of leaders whose broker later took a role in a later epoch."""
+    latest: dict[Partition, int] = {}
+    kept = []
+    for line in reversed(lines):
+        with suppress(*PARSE_ERRORS):
+            for partition, _, epoch in _kafka_order(line):
+                latest[partition] = max(epoch, latest.get(partition, epoch))
+            if any(
+                role.leader_epoch < latest[partition] for partition, role in _kafka_word(line, 0)
+            ):
+                continue
+        kept.append(line)
+    yield from reversed(kept)
 
 
 def _kafka_word(line: str, life: int) -> Iterator[tuple[Partition, Role]]:

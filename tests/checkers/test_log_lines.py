@@ -127,6 +127,51 @@ def test_epochs_in_which_kafka_acted_are_read(tmp_path: Path) -> None:
     assert orders_of(logs(tmp_path, *(f"{one}\n" for one in told))) == {T: {1: [8, 11]}}
 
 
+STARTS = "INFO BrokerServer: [BrokerServer id=1] Transition from SHUTDOWN to STARTING "
+ANSWERS = "INFO [SocketServer listenerType=BROKER, nodeId=1] Enabling request processing."
+CONTROLLER = "INFO [SocketServer listenerType=CONTROLLER, nodeId=1] Enabling request processing."
+
+
+def role_in(epoch: int, *, leads: bool) -> str:
+    said = f"starts at leader epoch {epoch} from offset 9 with partition epoch 5, high watermark 9"
+    follows = "" if leads else " Current leader is 2. Previous"
+    return f"INFO [Broker id=1] {'Leader' if leads else 'Follower'} a-topic-3 {said}{follows}"
+
+
+@pytest.mark.parametrize(
+    ("told", "led", "acted"),
+    [
+        ([STARTS, (4, True), (5, False), ANSWERS], [], [5]),
+        ([STARTS, (4, True), (5, True), ANSWERS, (6, False)], [5], [5, 6]),
+        ([STARTS, (4, True), ANSWERS, (5, False)], [4], [4, 5]),
+        ([STARTS, (4, True), CONTROLLER, (5, False), ANSWERS], [], [5]),
+        ([STARTS, (4, True), (5, False)], [4], [4, 5]),
+        ([STARTS, ANSWERS, STARTS, (4, True), STARTS, (5, False), ANSWERS], [], [5]),
+        ([STARTS, (4, True), STARTS, (5, False)], [4], [4, 5]),
+        ([STARTS, ANSWERS, (4, True), (5, False), ANSWERS], [4], [4, 5]),
+        ([(4, True), (5, False), ANSWERS], [4], [4, 5]),
+    ],
+    ids=[
+        "deposed before it answered",
+        "deposed by itself",
+        "deposed afterwards",
+        "the controller in its process answers",
+        "never answered",
+        "died before it answered",
+        "not known to say that it answers",
+        "answers always",
+        "its beginning is unknown",
+    ],
+)
+def test_leader_that_was_deposed_before_it_answered_never_led(
+    told: list[str | tuple[int, bool]], led: list[int], acted: list[int], tmp_path: Path
+) -> None:
+    lines = [one if isinstance(one, str) else role_in(one[0], leads=one[1]) for one in told]
+    directory = logs(tmp_path, *(f"{one}\n" for one in lines))
+    assert [role.leader_epoch for role in roles_of(directory).get(T, ())] == led
+    assert orders_of(directory) == {T: {1: acted}}
+
+
 def test_there_need_be_no_logs(tmp_path: Path) -> None:
     assert roles_of(tmp_path / "logs") == {}
     assert roles_of(logs(tmp_path, line(), node="client-1")) == {}
