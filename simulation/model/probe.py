@@ -127,9 +127,10 @@ class BrokerProbe(Probe):
     ) -> None:
         """Judge recovery points that are about to be written."""
         for tp, offset in offsets.items() if path.name == RECOVERY_POINTS else ():
-            log = logs.get(tp)
+            log, partition = logs.get(tp), self._observer.find(tp)
+            deleted = offset if partition is None else partition.deleted_below
             if log is not None:
-                self._judge(storage.check_recovery_point, self._disk, log, offset)
+                self._judge(storage.check_recovery_point, self._disk, log, offset, deleted)
 
     def shutdown_marked(self, logs: LogManager, directory: Path) -> None:
         """Judge the checkpoints of an orderly end."""

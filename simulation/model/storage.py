@@ -185,8 +185,9 @@ UNLIMITED: Final = -1
 # --- flushes ------------------------------------------------------------------------------------
 
 
-def check_recovery_point(disk: SimulatedDisk, log: PartitionLog, offset: int) -> None:
-    """Judge a recovery point that is about to be written; raises Violation."""
+def check_recovery_point(disk: SimulatedDisk, log: PartitionLog, offset: int, deleted: int) -> None:
+    """Judge a recovery point that is about to be written; raises Violation. Epochs below
+    ``deleted`` do not count (:func:`check_epochs`)."""
     name, kept = log.directory.name, _synced_end(disk, log.directory, offset)
     if kept < offset:
         what = f"{name}: everything below {offset} is noted as synced; a power failure may"
@@ -196,7 +197,7 @@ def check_recovery_point(disk: SimulatedDisk, log: PartitionLog, offset: int) ->
     if (vouched := log.flushing.vouched_for) < offset:
         what = f"{name}: everything below {offset} is noted as synced, the log knows only of"
         raise Violation("Log/recovery-point-unsynced", f"{what} {vouched}")
-    _check_synced_epochs(disk, log, offset)
+    _check_synced_epochs(disk, log, offset, max(log.log_start_offset, deleted))
 
 
 def _synced_end(disk: SimulatedDisk, log: Path, offset: int) -> int:
@@ -289,17 +290,18 @@ def check_replica_epochs(where: str, log: PartitionLog, replica: Replica) -> Non
         raise Violation("Log/epochs-differ-from-batches", f"{where}: {what}")
 
 
-def _check_synced_epochs(disk: SimulatedDisk, log: PartitionLog, offset: int) -> None:
-    """Check the epochs on the disk below the recovery point ``offset``, which a start trusts."""
+def _check_synced_epochs(disk: SimulatedDisk, log: PartitionLog, offset: int, begin: int) -> None:
+    """Check the epochs on the disk from ``begin`` to the recovery point ``offset``, which a start
+    trusts."""
     path = log.directory / EPOCHS
     there = disk.is_directory(log.directory) and disk.is_durable(path)
     lines = disk.durable_bytes(path).decode().splitlines()[2:] if there else []
-    begin = {int(start): int(epoch) for epoch, start in map(str.split, lines)}
+    epochs = {int(start): int(epoch) for epoch, start in map(str.split, lines)}
     for batch in durable_batches(disk, log.directory, offset):
-        at = max(batch.base_offset, log.log_start_offset)
-        epoch = begin.get(max((start for start in begin if start <= at), default=-1))
+        at = max(batch.base_offset, begin)
+        epoch = epochs.get(max((start for start in epochs if start <= at), default=-1))
         if at < batch.next_offset and epoch != batch.leader_epoch:
-            what = f"everything below {offset} is noted as synced; by its epochs {begin} offset"
+            what = f"everything below {offset} is noted as synced; by its epochs {epochs} offset"
             what = f"{what} {at} is of epoch {epoch}, in the log of {batch.leader_epoch}"
             raise Violation("Log/epochs-differ-from-batches", f"{log.directory.name}: {what}")
 
