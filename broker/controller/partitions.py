@@ -11,7 +11,13 @@ from dataclasses import replace
 from ackproof.broker.controller.cluster import PartitionState
 from ackproof.broker.controller.context import Context
 from ackproof.broker.controller.events import StateWrite
-from ackproof.broker.controller.plan import bounced, left_by, plan, without_joiners
+from ackproof.broker.controller.plan import (
+    bounced,
+    left_by,
+    plan,
+    with_unregistered_joiners,
+    without_joiners,
+)
 from ackproof.broker.controller.requests import Outbox
 from ackproof.broker.controller.state_machines import PartitionPhase, ReplicaPhase
 from ackproof.broker.types import BrokerId, TopicPartition, ZkVersion
@@ -55,8 +61,9 @@ class Partitions:
         context = self._context
         known, intent = context.states.get(tp), context.intents[tp]
         if known is None or known.zk_version <= state.zk_version:
-            if known is not None and intent.suspects:
-                context.intents[tp] = without_joiners(intent, known, state, context.live)
+            if known is not None:
+                intent = without_joiners(intent, known, state, context.live)
+                context.intents[tp] = with_unregistered_joiners(intent, known, state, context.live)
             context.states[tp] = state
             context.settle_phase(tp)
 

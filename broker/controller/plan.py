@@ -4,7 +4,12 @@ and the brokers whose log may lack records."""
 from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
-from ackproof.broker.controller.cluster import LiveBroker, PartitionState, ReplicaAssignment
+from ackproof.broker.controller.cluster import (
+    NEVER_READ,
+    LiveBroker,
+    PartitionState,
+    ReplicaAssignment,
+)
 from ackproof.broker.controller.context import Context, Intent
 from ackproof.broker.controller.events import StateWrite
 from ackproof.broker.types import NO_LEADER, BrokerId, LeaderEpoch, TopicPartition
@@ -46,6 +51,23 @@ def without_joiners(
         return intent
     came = {b for b in read.isr if b in live and live[b].epoch < read.mzxid}
     return replace(intent, suspects=intent.suspects - (came - set(known.isr)))
+
+
+def with_unregistered_joiners(
+    intent: Intent, known: PartitionState, read: PartitionState, live: Live
+) -> Intent:
+    """Return the intent with the suspects that joined the ISR before they registered again.
+
+    Suppose broker 3 is paused past its session, resumes, and fetches: its leader lets it into the
+    ISR while nobody has it registered. It loses power, returns and registers before this controller
+    hears of that ISR. It was never seen in the ISR and down at the same time, and would lead with a
+    shorter log as soon as the leader dies.
+    """
+    if read.mzxid == NEVER_READ:  # this controller wrote it, and knows who is in it
+        return intent
+    joined = set(read.isr) - set(known.isr)
+    gone = {b for b in joined if b in live and live[b].epoch > read.mzxid}
+    return replace(intent, suspects=intent.suspects | gone)
 
 
 def with_possible_joiners(intent: Intent, state: PartitionState) -> Intent:

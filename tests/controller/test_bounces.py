@@ -205,6 +205,19 @@ def test_broker_that_bounces_before_its_isr_join_is_seen_leaves_the_isr():
     assert made.state(TP) == (1, (1, 2), 1)
 
 
+def test_broker_that_joins_unregistered_and_bounces_leaves_the_isr():
+    """3 is paused past its session, is let into the ISR when it resumes, and restarts then."""
+    made = world()
+    made.leader_writes(TP, 1, 2)
+    made.isr_seen(TP)
+    made.brokers(1, 2)
+    made.elect()
+    made.leader_writes(TP, 1, 2, 3)
+    made.brokers(1, 2, 3)
+    made.isr_seen(TP)
+    assert made.state(TP) == (1, (1, 2), 1)
+
+
 def test_broker_that_bounced_after_an_unseen_join_is_not_elected():
     made = world(1, 3, 2)
     joins_and_bounces(made)

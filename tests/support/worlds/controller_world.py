@@ -116,10 +116,13 @@ class World:
         )
 
     def leader_writes(self, tp, *isr):
-        """A leader writes an ISR; the controller has not heard of it yet."""
+        """A leader writes an ISR; the controller has not heard of it yet. A member that is not
+        registered gets in without an epoch."""
         old = self.states[tp]
-        epochs = {b: old.broker_epochs[b] if b in old.isr else self.live[b].epoch for b in isr}
-        self.holds[tp] = {b: self.holds[tp].get(b) or self.live[b].epoch for b in isr}
+        present = {b: live.epoch for b, live in self.live.items()}
+        epochs = {**present, **{b: old.broker_epochs[b] for b in old.isr}}
+        epochs = {b: epochs[b] for b in isr if b in epochs}
+        self.holds[tp] = {b: self.holds[tp].get(b) or present.get(b, 0) for b in isr}
         self.states[tp] = replace(
             old,
             isr=isr,
