@@ -472,11 +472,12 @@ class PartitionModel:
         everything.
 
         A member of the ISR that the leader believes in (``isr``) may have left since, unseen by the
-        leader.
+        leader. One that lost power since its last fetch reached the leader is as damaged as before.
         """
         for broker in effect.isr:
-            if broker not in self.isr and broker not in isr:
-                self.replica(broker).undamaged_end = UNDAMAGED
+            replica = self.replica(broker)
+            if broker not in self.isr and broker not in isr and replica.known:
+                replica.undamaged_end = UNDAMAGED
 
     def _check_view(self, broker: int, model: ReplicaModel, replica: Replica, event: Event) -> None:
         watermark = model.high_watermark = replica.high_watermark

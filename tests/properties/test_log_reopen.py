@@ -92,7 +92,7 @@ class Reopened(RuleBasedStateMachine):
 
     @rule()
     def note_recovery_point(self) -> None:
-        storage.check_recovery_point(self.disk, self.log, self.log.recovery_point)
+        storage.check_recovery_point(self.disk, self.log, self.log.recovery_point, 0)
         self.noted = self.log.recovery_point
 
     @precondition(lambda self: self.later)

@@ -158,19 +158,19 @@ def test_replica_with_other_epochs_than_its_log_is_a_violation(log: PartitionLog
 def test_recovery_point_before_the_sync_of_epochs_is_a_violation(
     disk: SimulatedDisk, log: PartitionLog
 ) -> None:
-    storage.check_recovery_point(disk, log, 0, deleted=0)
+    storage.check_recovery_point(disk, log, 0, 0)
     log.flush()
-    storage.check_recovery_point(disk, log, 6, deleted=0)
+    storage.check_recovery_point(disk, log, 6, 0)
     log.advance_log_start(3)
     log.append([batch((b"v" * 50,))], 6, 3, 0)
     log.flush()
-    storage.check_recovery_point(disk, log, 7, deleted=0)
+    storage.check_recovery_point(disk, log, 7, 0)
     log.append([batch((b"v" * 50,))], 7, 4, 0)
     log.epochs._written = log.epochs.history
     log.flush()
-    storage.check_recovery_point(disk, log, 7, deleted=0)
+    storage.check_recovery_point(disk, log, 7, 0)
     with violates(r"Log/epochs-differ-from-batches: .*below 8 .* offset 7 is of epoch 3"):
-        storage.check_recovery_point(disk, log, 8, deleted=0)
+        storage.check_recovery_point(disk, log, 8, 0)
 
 
 def test_deleted_record_that_is_back_needs_no_synced_epoch(
@@ -179,9 +179,9 @@ def test_deleted_record_that_is_back_needs_no_synced_epoch(
     """The former process deleted it, and died before it noted the new log start."""
     log.epochs.truncate_from_start(3)
     log.flush()
-    storage.check_recovery_point(disk, log, 6, deleted=3)
+    storage.check_recovery_point(disk, log, 6, 3)
     with violates(r"Log/epochs-differ-from-batches: .*below 6 .* of epoch None"):
-        storage.check_recovery_point(disk, log, 6, deleted=2)
+        storage.check_recovery_point(disk, log, 6, 2)
 
 
 # --- Log/timestamp-of-no-batch --------------------------------------------------------------------
@@ -215,7 +215,7 @@ def test_deleted_batch_in_the_first_segment_still_counts(log: PartitionLog) -> N
 
 def note(disk: SimulatedDisk, log: PartitionLog, offset: int) -> None:
     log.flushing.vouched_for = max(log.flushing.vouched_for, offset)
-    storage.check_recovery_point(disk, log, offset, deleted=0)
+    storage.check_recovery_point(disk, log, offset, 0)
 
 
 def test_recovery_point_at_a_synced_offset_is_allowed(
@@ -256,11 +256,11 @@ def test_recovery_point_unknown_to_the_log_is_a_violation(
     disk: SimulatedDisk, log: PartitionLog
 ) -> None:
     log.flush()
-    storage.check_recovery_point(disk, log, 6, deleted=0)
+    storage.check_recovery_point(disk, log, 6, 0)
     log.flushing.vouched_for = 5
-    storage.check_recovery_point(disk, log, 5, deleted=0)
+    storage.check_recovery_point(disk, log, 5, 0)
     with violates(r"Log/recovery-point-unsynced: t-0: .* below 6 .* only of 5"):
-        storage.check_recovery_point(disk, log, 6, deleted=0)
+        storage.check_recovery_point(disk, log, 6, 0)
 
 
 def test_deleted_log_is_not_judged(disk: SimulatedDisk, log: PartitionLog) -> None:
