@@ -132,13 +132,21 @@ class ChildProcesses:
                     child.send_signal(self._signals[sent])
 
 
+_REFUSED = re.compile(r"ackproof: .*: (\d+) problems?")
+"""The line behind the problems of a refused campaign, one line each."""
+
+
 def last_words(output: Path) -> str:
-    """Return the last line of a process's output, without its colours."""
+    """Return the last line of a process's output, without its colours; if a campaign was refused,
+    its first problem."""
     with output.open("rb") as file:
         file.seek(max(0, output.stat().st_size - _LAST_WORDS_BYTES))
         text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", file.read().decode(errors="replace"))
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return lines[-1] if lines else "without a message"
+    if not lines:
+        return "without a message"
+    refused = _REFUSED.fullmatch(lines[-1])
+    return lines[max(0, len(lines) - 1 - (int(refused[1]) if refused else 0))]
 
 
 # --- campaigns that run once ----------------------------------------------------------------------

@@ -8,7 +8,7 @@ import pytest
 from ackproof.checkers.verdict import CampaignResult, RunResult, Verdict
 from ackproof.harness.directory import DamagedResults
 from ackproof.harness.report import verdict
-from ackproof.harness.subprocesses import CachedRun, ChildProcesses
+from ackproof.harness.subprocesses import CachedRun, ChildProcesses, last_words
 from tests.support.builders.results import cell_result
 
 
@@ -41,6 +41,8 @@ def test_run_without_a_verdict_keeps_its_error_output(once: CachedRun) -> None:
     assert not once.carry_out(ChildProcesses())
     assert not once.directory.exists(), "what was killed halfway is no result"
     assert "wrong.yaml" in once.output.read_text(encoding="utf-8")
+    first, *_ = once.output.read_text(encoding="utf-8").splitlines()
+    assert last_words(once.output) == first, "its cause, and not the number of problems"
     assert once.result is None
 
 
