@@ -59,7 +59,7 @@ def with_unregistered_joiners(
     """Return the intent with the suspects that joined the ISR before they registered again.
 
     Suppose broker 3 is paused past its session, resumes, and fetches: its leader lets it into the
-    ISR while nobody has it registered. It loses power, returns and registers before this controller
+    ISR while it is not registered. It loses power, returns and registers before this controller
     hears of that ISR. It was never seen in the ISR and down at the same time, and would lead with a
     shorter log as soon as the leader dies.
     """
