@@ -257,8 +257,8 @@ def _is_unreadable(line: str) -> bool:
 #
 # A broker of KRaft answers requests once it has registered, and takes roles before. It may begin to
 # lead in an epoch in which it was elected while it was down, because its session had not expired.
-# If it learns of the next leader before it answers any request, it never led in any way that others see
-# (:func:`_with_effect`).
+# If it learns of the next leader before it answers any request, it never led in any way that others
+# see (:func:`_with_effect`).
 #
 # The times of these lines are not used. They come from the broker's clock, which was not compared
 # and which faults may set, in the broker's time zone. Only the order within one process counts, and
