@@ -85,8 +85,8 @@ class RunEvidence:
         history: The directory of its tables.
         reads: The final reads.
         faults: The faults that the history records, planned or not.
-        unrecorded: The planned faults whose rows may be missing, with everything that they may have
-            done.
+        unrecorded: The planned faults and restarts by others whose rows may be missing, with
+            everything that they may have done.
         observation: The observer's view of the partitions.
         clocks: The bounds of the clocks.
         recorded: The span in which its rows may lie (:mod:`checkers.context.row_times`).

@@ -202,7 +202,7 @@ def unrecorded(
     phases: Sequence[Mapping[str, Any]],
     incomplete: frozenset[str],
 ) -> Iterator[FaultFacts]:
-    """Yield what planned faults may have done if some of their rows may be missing.
+    """Yield what planned faults and restarts by others may have done if rows may be missing.
 
     A fault is recorded before it is injected. If the table is complete and the run was interrupted
     before all faults were injected, no row is missing. If it is not, the missing rows may be of a

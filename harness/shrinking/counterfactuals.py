@@ -508,15 +508,16 @@ class Question:
     def answer(self) -> "Answer":
         """Return the answer of all runs so far, also of changes that are not wanted now. Raises
         DamagedResults."""
-        base, *changed = self.variants
+        first, *changed = self.variants
+        base = self._odds(first)
         run = [one for one in changed if self._runs(one)]
         left = [LeftOut(name=one.name, reason="not run yet") for one in changed if one not in run]
         return Answer(
             campaign=self.campaign,
             origin=self.origin,
             cell=self.cell,
-            base=self._odds(base),
-            changes=compared(self._odds(base), [self._odds(one) for one in run]),
+            base=base,
+            changes=compared(base, [self._odds(one) for one in run]),
             left=[*left, *self.left],
         )
 

@@ -289,16 +289,20 @@ def variant(name: str, text: str) -> Variant:
     return Variant(name=name, text=text, system="bundled")
 
 
-def test_kept_runs_belong_to_their_campaign_alone(tmp_path: Path) -> None:
-    question = Question(
-        results=tmp_path,
+def question_of(results: Path, *variants: Variant) -> Question:
+    return Question(
+        results=results,
         campaign="c",
         seed=1,
         origin="As recorded.",
         cell="x",
-        variants=[variant(AS_IT_WAS, "a"), variant("acks=all", "b")],
+        variants=variants,
         left=(),
     )
+
+
+def test_kept_runs_belong_to_their_campaign_alone(tmp_path: Path) -> None:
+    question = question_of(tmp_path, variant(AS_IT_WAS, "a"), variant("acks=all", "b"))
     planned = list(question.planned(2))
     assert [variant.name for variant, _ in planned] == [AS_IT_WAS, "acks=all"] * 2
     was_run(planned[0][1].directory, 5)
@@ -312,14 +316,8 @@ def test_kept_runs_belong_to_their_campaign_alone(tmp_path: Path) -> None:
 
 
 def test_hopeless_change_is_not_run_again(tmp_path: Path) -> None:
-    question = Question(
-        results=tmp_path,
-        campaign="c",
-        seed=1,
-        origin="As recorded.",
-        cell="x",
-        variants=[variant(AS_IT_WAS, "a"), variant("vain", "b"), variant("acks=all", "c")],
-        left=(),
+    question = question_of(
+        tmp_path, variant(AS_IT_WAS, "a"), variant("vain", "b"), variant("acks=all", "c")
     )
     run = []
     for one, planned in question.planned(6):
