@@ -1,5 +1,7 @@
 """The consumers against real brokers: what they record is what the log holds."""
 
+import subprocess
+import sys
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from itertools import count, pairwise
@@ -250,6 +252,32 @@ def test_members_share_a_topic_and_commit(
         if delivery is Delivery.AT_MOST_ONCE:
             assert every_poll_is_committed_before_the_next(member)
         assert events(member)[-1][0] in ("revoked", "lost")
+
+
+@pytest.mark.parametrize("instance", ["", "static"])
+def test_a_member_leaves_while_a_rebalance_waits_for_its_callback(
+    cluster: Cluster, clients: Clients, tmp_path: Path, instance: str
+) -> None:
+    """Were it only closed, it would hang with Python's lock held."""
+    said = tmp_path / "said.log"
+    arguments = [cluster.bootstrap, f"{clients.topic}-g", clients.topic, instance]
+    command = [sys.executable, "-m", "tests.support.clients.leaving_member", *arguments]
+    with (
+        said.open("wb") as log,
+        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=log, stderr=log) as leaving,
+    ):
+        try:
+            wait_until(lambda: b"joined" in said.read_bytes(), PATIENCE_S, "a member")
+            other = clients.member("b", Delivery.AUTO_COMMIT)
+            revoked = b"delegating revoke"
+            wait_until(lambda: revoked in said.read_bytes(), PATIENCE_S, "a rebalance")
+            leaving.communicate(b"\n", timeout=PATIENCE_S)
+        finally:
+            leaving.kill()
+    assert leaving.returncode == 0
+    if not instance:
+        wait_for(lambda: other.figures()["assigned"] == PARTITIONS, other)
+    stop(other)
 
 
 def kinds(rows: list[dict]) -> tuple[str, ...]:

@@ -55,6 +55,7 @@ from ackproof.workloads.consuming.polling import (
     Positions,
     consume,
     consumer_of,
+    leave,
     recording,
     watermarks,
 )
@@ -93,7 +94,7 @@ class GroupMember:
         self._settled = False
         self._look_due = time.monotonic()
         self._positions = Positions()
-        self._over = False
+        self._leaving = self._over = False
         self._brokers = KnownBrokers()
         answer_s = commit_s(properties) + GRACE_S
         self._committer = RecordingCommitter(spec.topic, recorder, self._positions, answer_s)
@@ -141,9 +142,9 @@ class GroupMember:
 
         Closing may not come back. The consumer is then abandoned, and ignored from then on.
         """
-        self._over = not seconds
+        self._leaving, self._over = True, not seconds
         try:
-            within(seconds, self._consumer.close)
+            within(seconds, partial(leave, self._consumer, is_static=bool(self._spec.instance)))
         except TimeoutError:
             self._over = True
             _log.warning("the consumer had %s s to leave its group, and is left behind", seconds)
@@ -180,6 +181,7 @@ class GroupMember:
         what is new. Either may be empty.
         """
         if self._over:
+            self._take(consumer, given)
             return
         partitions = [one.partition for one in given]
         fetched = self._fetch(consumer, partitions)
@@ -188,11 +190,17 @@ class GroupMember:
             self._positions.begin(partition, fetched.get(partition))
         self._recorder.assigned({p: fetched.get(p) for p in partitions})
         self._settled = True
-        with_offsets = [TopicPartition(self._spec.topic, p, _start(p, fetched)) for p in partitions]
+        starts = [TopicPartition(self._spec.topic, p, _start(p, fetched)) for p in partitions]
+        self._take(consumer, starts)
+
+    def _take(self, consumer: Consumer, given: Sequence[TopicPartition]) -> None:
+        """Assign, but read nothing when leaving: it would be committed without being recorded."""
         if self._cooperative:
-            consumer.incremental_assign(with_offsets)
+            consumer.incremental_assign(given)
         else:
-            consumer.assign(with_offsets)
+            consumer.assign(given)
+        if self._leaving:
+            consumer.pause(given)
 
     def _revoked(self, consumer: Consumer, taken: Sequence[TopicPartition]) -> None:
         """Give partitions up.

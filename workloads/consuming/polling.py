@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
@@ -90,6 +90,8 @@ WAIT_SECONDS = 0.1
 """The time after which a poll returns without a full batch, in seconds."""
 ASK_S = 1.0
 """The time limit of one question, in seconds; the next poll waits for the answer."""
+LEAVE_S = 5.0
+"""How long a member that leaves serves its callbacks, in seconds."""
 
 Keep = Callable[[], None]
 Consume = Callable[[], Polled]
@@ -205,6 +207,29 @@ class CatchUp:
 
     def _is_late(self) -> bool:
         return time.monotonic() >= self._deadline
+
+
+def leave(consumer: Consumer, *, is_static: bool) -> None:
+    """Leave the group and close the consumer; records that were not polled before are passed over.
+
+    No callback of a rebalance may be waiting when the consumer is closed. librdkafka (2.16) then
+    leaves at once, so that its last commit is refused. It ends the group without the callback. The
+    callback runs afterwards and waits for ever for an answer, with Python's lock held
+    (confluentinc/librdkafka#4884). Two members that stop at the same time are enough: the first one
+    to leave makes a rebalance for the other.
+
+    So the callbacks are served first, for up to :data:`LEAVE_S`. Static members only close,
+    because they must not leave (KIP-345). A rebalance that begins at that moment still hangs them.
+    """
+    with suppress(KafkaException):
+        consumer.pause(consumer.assignment())
+        consumer.consume(BATCH, 0)
+        if not is_static:
+            consumer.unsubscribe()  # postponed if a rebalance has just begun
+            deadline = time.monotonic() + LEAVE_S
+            while consumer.assignment() and time.monotonic() < deadline:
+                consumer.consume(BATCH, WAIT_SECONDS)
+    consumer.close()
 
 
 @contextmanager

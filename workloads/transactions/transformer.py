@@ -34,7 +34,7 @@ from ackproof.history.cell import LIBRDKAFKA
 from ackproof.history.payload import Identity, decode, identifying
 from ackproof.history.transactional import FETCHED, NOTHING_COMMITTED, TRANSFORMERS
 from ackproof.workloads.configuration import consumer_properties
-from ackproof.workloads.consuming.polling import consumer_of
+from ackproof.workloads.consuming.polling import consumer_of, leave
 from ackproof.workloads.foreign.program import ProgramFailed
 from ackproof.workloads.foreign.protocol import (
     Assigned,
@@ -116,7 +116,7 @@ class LibrdkafkaReader:
 
     def close(self) -> None:
         """Leave the group."""
-        self._consumer.close()
+        leave(self._consumer, is_static=False)
 
     def poll(self) -> Sequence[ShownRecord] | None:
         if not self._joined:

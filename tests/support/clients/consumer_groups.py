@@ -15,6 +15,7 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient
 
+from ackproof.workloads.consuming.polling import leave
 from tests.support.clusters.bundled import TIMEOUT_S, Cluster, until
 
 OFFSETS_TOPIC = "__consumer_offsets"
@@ -44,6 +45,7 @@ class Member:
             "log_level": 0,
         } | {key.replace("_", "."): value for key, value in config.items()}
         self.consumer = Consumer(settings)
+        self._is_static = "group.instance.id" in settings
         self.rebalances = 0
         self.values: list[bytes] = []
         self.consumer.subscribe([topic], on_assign=self._assigned)
@@ -62,7 +64,7 @@ class Member:
         return {tp.partition for tp in self.consumer.assignment()}
 
     def close(self) -> None:
-        self.consumer.close()
+        leave(self.consumer, is_static=self._is_static)
 
 
 @contextlib.contextmanager
