@@ -17,6 +17,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from statistics import median
+from textwrap import shorten
 from typing import Any
 
 import numpy as np
@@ -54,6 +55,8 @@ NEWEST = "kafka:4.4.0"
 
 FAULTS_MAX = 8
 """The most faults of which each is left out in turn."""
+
+REASON_MAX = 120
 
 LOST = "lost"
 """The anomaly by which a loss shows."""
@@ -144,7 +147,7 @@ def variants(candidate: Candidate, name: str) -> tuple[Sequence[Variant], Sequen
             system = change.document["cluster"]["system"]
             found.append(Variant(name=change.name, text=text, system=system))
         else:
-            left.append(LeftOut(name=change.name, reason=f"not valid here: {'; '.join(text)}"))
+            left.append(LeftOut(name=change.name, reason=_not_valid(text)))
     return found, left
 
 
@@ -159,8 +162,15 @@ def _valid(document: Content) -> str | Sequence[str]:
     try:
         found = validation.judged(Document(path=Path("campaign"), content=document), meant=True)
     except validation.CampaignRefused as refused:
-        return [printable(str(refused)).replace("\n", " ")]
+        return [printable(str(one)) for one in refused.problems]
     return found.campaign.to_yaml()
+
+
+def _not_valid(problems: Sequence[str]) -> str:
+    """Return the first problem of a change, at most :data:`REASON_MAX` characters of it."""
+    first = shorten(problems[0], REASON_MAX, placeholder=" ...")
+    more = f" ({len(problems) - 1} more)" if problems[1:] else ""
+    return f"not valid here: {first}{more}"
 
 
 def _changes(document: Content, cell: Cell) -> Iterator[_Change | LeftOut]:

@@ -92,6 +92,15 @@ def test_changes_follow_from_the_campaign(tmp_path: Path) -> None:
     assert "bundled" in reasons["eligible leader replicas"]
 
 
+def test_change_that_is_not_valid_is_left_out_with_its_first_problem(tmp_path: Path) -> None:
+    removed = {"inter.broker.protocol.version": "3.9", "log.message.format.version": "3.0"}
+    old = {"system": "kafka:3.9.1", "metadata.quorum": "zookeeper", "brokers": 3}
+    reason = left(tmp_path, cluster={**old, "properties": removed})[f"release {NEWEST}"]
+    assert reason.startswith("not valid here: cluster.properties.inter.broker.protocol.version: ")
+    assert reason.endswith("(1 more)")
+    assert "log.message.format.version" not in reason
+
+
 def test_each_change_keeps_the_topic_of_the_cell(tmp_path: Path) -> None:
     for one in tried(tmp_path).values():
         document = yaml.safe_load(one.text)
