@@ -254,7 +254,7 @@ def test_members_share_a_topic_and_commit(
         assert events(member)[-1][0] in ("revoked", "lost")
 
 
-@pytest.mark.parametrize("instance", ["", "static"])
+@pytest.mark.parametrize("instance", ["", pytest.param("static", marks=pytest.mark.long)])
 def test_a_member_leaves_while_a_rebalance_waits_for_its_callback(
     cluster: Cluster, clients: Clients, tmp_path: Path, instance: str
 ) -> None:
