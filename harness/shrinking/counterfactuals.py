@@ -29,7 +29,7 @@ from ackproof.harness.campaign.model.cells import expand
 from ackproof.harness.report import chance, verdict
 from ackproof.harness.report.document import VerdictDocument
 from ackproof.harness.shrinking.reductions import Candidate, Content, single_cell
-from ackproof.harness.subprocesses import CachedRun
+from ackproof.harness.subprocesses import CachedRun, last_words
 from ackproof.history.cell import LIBRARIES, Cell
 from ackproof.history.messages import printable
 from ackproof.history.storage import write_text
@@ -239,7 +239,8 @@ def _eligible(document: Content) -> _Change | LeftOut:
         return LeftOut(name=name, reason=f"{build.text} has no release that is known to have them")
     if not build.is_before(_ELIGIBLE_SINCE):
         return LeftOut(name=name, reason=f"{build.text} has them by default in a new cluster")
-    return _Change(name=f"{name} ({ELIGIBLE})", document=_with_release(document, ELIGIBLE))
+    named = f"release {ELIGIBLE}, which has {name}"
+    return _Change(name=named, document=_with_release(document, ELIGIBLE))
 
 
 def _newest(document: Content) -> _Change | LeftOut:
@@ -521,7 +522,7 @@ class Question:
         first, *changed = self.variants
         base = self._odds(first)
         run = [one for one in changed if self._runs(one)]
-        left = [LeftOut(name=one.name, reason="not run yet") for one in changed if one not in run]
+        left = [self._without_runs(one) for one in changed if one not in run]
         return Answer(
             campaign=self.campaign,
             origin=self.origin,
@@ -530,6 +531,14 @@ class Question:
             changes=compared(base, [self._odds(one) for one in run]),
             left=[*left, *self.left],
         )
+
+    def _without_runs(self, variant: Variant) -> LeftOut:
+        outputs = list(_place(variant, self.results).glob("run-*.output"))
+        if not outputs:
+            return LeftOut(name=variant.name, reason="not run yet")
+        words = printable(last_words(max(outputs, key=lambda one: one.stat().st_mtime)))
+        reason = f"no verdict in {len(outputs)} runs, at last: {words}"
+        return LeftOut(name=variant.name, reason=reason)
 
     def _runs(self, variant: Variant) -> list[CachedRun]:
         paths = _place(variant, self.results).glob("run-*")

@@ -124,9 +124,8 @@ def test_unclean_election_is_switched_off(tmp_path: Path) -> None:
 
 def test_older_kafka_gets_a_release_with_eligible_leader_replicas(tmp_path: Path) -> None:
     old = {"system": "kafka:3.9.1", "brokers": 3}
-    assert tried(tmp_path, cluster=old)["eligible leader replicas (kafka:4.1.1)"].system == (
-        "kafka:4.1.1"
-    )
+    name = "release kafka:4.1.1, which has eligible leader replicas"
+    assert tried(tmp_path, cluster=old)[name].system == "kafka:4.1.1"
     new = {"system": "kafka:4.1.1", "brokers": 3}
     assert "by default" in left(tmp_path, cluster=new)["eligible leader replicas"]
 
@@ -308,6 +307,18 @@ def question_of(results: Path, *variants: Variant) -> Question:
         variants=variants,
         left=(),
     )
+
+
+def test_change_without_a_verdict_is_named_with_the_last_words_of_its_runs(tmp_path: Path) -> None:
+    question = question_of(tmp_path, variant(AS_IT_WAS, "a"), variant("acks=all", "b"))
+    runs = [one for variant, one in question.planned(2) if variant.name == "acks=all"]
+    assert [one.reason for one in question.answer.left] == ["not run yet"]
+    for one in runs:
+        one.output.write_text("deploying\n\x1b[31mno such release\n")
+    (left_out,) = question.answer.left
+    assert left_out.reason.startswith("no verdict in 2 runs, at last: ")
+    assert left_out.reason.endswith("no such release")
+    assert "\x1b" not in left_out.reason
 
 
 def test_kept_runs_belong_to_their_campaign_alone(tmp_path: Path) -> None:
