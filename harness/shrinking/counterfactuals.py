@@ -57,6 +57,7 @@ FAULTS_MAX = 8
 """The most faults of which each is left out in turn."""
 
 REASON_MAX = 120
+"""The most characters of a problem in the reason why a change is not tried."""
 
 LOST = "lost"
 """The anomaly by which a loss shows."""
@@ -167,7 +168,7 @@ def _valid(document: Content) -> str | Sequence[str]:
 
 
 def _not_valid(problems: Sequence[str]) -> str:
-    """Return the first problem of a change, at most :data:`REASON_MAX` characters of it."""
+    """Return the first problem of a change, cut at :data:`REASON_MAX`, and how many more it has."""
     first = shorten(problems[0], REASON_MAX, placeholder=" ...")
     more = f" ({len(problems) - 1} more)" if problems[1:] else ""
     return f"not valid here: {first}{more}"

@@ -91,7 +91,7 @@ WAIT_SECONDS = 0.1
 ASK_S = 1.0
 """The time limit of one question, in seconds; the next poll waits for the answer."""
 LEAVE_S = 5.0
-"""How long a member that leaves serves its callbacks, in seconds."""
+"""The time limit of a member for its callbacks before it closes, in seconds."""
 
 Keep = Callable[[], None]
 Consume = Callable[[], Polled]
