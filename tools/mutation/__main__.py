@@ -29,7 +29,7 @@ from tools.mutation.sources import SUITES, fingerprint
 from tools.mutation.suites import Suite
 
 _CAMPAIGN = Path(__file__).parent / "campaign.yaml"
-_SEEDS = 6
+_SEEDS = 3
 _SECONDS = 120.0
 _SOUND_STEPS = 10_000_000
 _ON_THE_SOURCES = (Method.SIMULATOR, *SUITES)

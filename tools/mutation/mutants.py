@@ -18,7 +18,7 @@ plans hardly ever reach. All its searches then have that scenario.
 """
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -153,6 +153,15 @@ def digest(mutants: Mapping[str, Mutant]) -> str:
     """Return a digest of the catalogue: of the names and texts of its patches."""
     texts = sorted(f"{mutant.name}\n{mutant.text}" for mutant in mutants.values())
     return hashlib.sha256("\0".join(texts).encode()).hexdigest()[:12]
+
+
+def drawn(mutants: Iterable[Mutant]) -> list[Mutant]:
+    """Return the mutants in the order in which campaigns take them.
+
+    It is random, and the same in each session: an interrupted session has examined a random sample.
+    In the order of the catalogue it would have examined its first components alone.
+    """
+    return sorted(mutants, key=lambda mutant: hashlib.sha256(mutant.name.encode()).digest())
 
 
 def select(names: Sequence[str], mutants: Mapping[str, Mutant]) -> tuple[Mutant, ...]:

@@ -11,9 +11,11 @@ import re
 import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date
+from itertools import takewhile
 from typing import Protocol
 
-from tools.mutation.mutants import COMPONENTS, Mutant, digest
+from ackproof.harness.report.chance import interval
+from tools.mutation.mutants import COMPONENTS, Mutant, digest, drawn
 from tools.mutation.results import Method, Outcome, Result
 
 STALE = "†"
@@ -26,9 +28,11 @@ _INTRODUCTION = f"""\
 A harness that finds nothing and a system without faults look the same. So each patch \
 `tools/mutation/catalogue/MUTANT.patch` breaks a copy of the bundled broker, which must then fail \
 in the simulator (at most 120 s of processor time), in a test or in a campaign. The tests \
-begin with the mutants that the simulator does not find, so that their share is low. What \
-fails on the sound broker, too, counts for nothing. Times are processor time, of campaigns by the \
-clock.
+begin with the mutants that the simulator does not find, so that their share is low. Campaigns \
+take the mutants in random order, so that those examined so far are a random sample, and the share \
+is given with its 95 % interval (Clopper and Pearson). A mutant examined out of this order is not \
+counted, and inconclusive campaigns count as not found. What fails on the sound broker, too, \
+counts for nothing. Times are processor time, of campaigns by the clock.
 
 `python -m tools.mutation --list` prints what each mutant breaks, its component, guarantee and \
 origin; its patch names the settings and faults with which it shows. `make mutation` measures \
@@ -46,6 +50,9 @@ _COLUMNS: Mapping[Method, str] = {
     Method.PARTS: "tests of parts",
     Method.CAMPAIGN: "campaigns",
 }
+
+
+_Examined = tuple[Mutant, Result]
 
 
 class Known(Protocol):
@@ -122,7 +129,8 @@ def _headings(*first: str) -> str:
 
 def _summary(mutants: Mapping[str, Mutant], known: Known) -> Iterator[str]:
     yield _headings("").replace("|  |", "| |", 1)
-    columns = {method: _figures(mutants, known, method) for method in Method}
+    counted = {method: _counted(mutants.values(), known, method) for method in Method}
+    columns = {m: _figures(counted[m], len(mutants), known, m) for m in Method}
     for heading in columns[Method.SIMULATOR]:
         cells = (columns[method][heading] for method in Method)
         yield f"| {heading} | {' | '.join(cells)} |"
@@ -137,16 +145,31 @@ def _summary(mutants: Mapping[str, Mutant], known: Known) -> Iterator[str]:
     for component in COMPONENTS:
         those = [mutant for mutant in mutants.values() if mutant.component == component]
         real = sum(mutant.was_real for mutant in those)
-        cells = (_found(_of(those, known, method)) for method in Method)
+        cells = (
+            _found([pair for pair in counted[method] if pair[0].component == component])
+            for method in Method
+        )
         yield f"| {component} | {len(those)} | {real} | {' | '.join(cells)} |"
     yield ""
     yield from _not_found(mutants, known)
 
 
-def _figures(mutants: Mapping[str, Mutant], known: Known, method: Method) -> Mapping[str, str]:
-    """Return the rows of the summary for one method."""
-    results = _of(mutants.values(), known, method)
-    real = [result for mutant, result in results if mutant.was_real]
+def _counted(mutants: Iterable[Mutant], known: Known, method: Method) -> list[_Examined]:
+    """Return the examined mutants that count, with their results.
+
+    Campaigns count up to the first mutant, in their random order, that was not examined. Who names
+    a mutant expects something of it: with such mutants the sample would not be random.
+    """
+    if method is Method.CAMPAIGN:
+        mutants = takewhile(lambda one: known.result(one, method) is not None, drawn(mutants))
+    pairs = ((mutant, known.result(mutant, method)) for mutant in mutants)
+    return [(mutant, result) for mutant, result in pairs if result is not None]
+
+
+def _figures(
+    results: Sequence[_Examined], mutants: int, known: Known, method: Method
+) -> Mapping[str, str]:
+    """Return the rows of the summary for one method. ``mutants`` is the size of the catalogue."""
     seconds = sorted(
         result.finding.seconds
         for _, result in results
@@ -157,36 +180,34 @@ def _figures(mutants: Mapping[str, Mutant], known: Known, method: Method) -> Map
         for mutant, result in results
         if result.finding.outcome is Outcome.FOUND
     )
+    is_campaign = method is Method.CAMPAIGN
     return {
         "sound broker": _sound(known.result(None, method), known),
-        f"examined, of {len(mutants)} mutants": str(len(results)) if results else _NOT_RUN,
-        "found": _found_of(results),
-        "real faults of this broker found": _found_of([(None, one) for one in real]),
-        "expected guarantee reported": str(expected)
-        if method is Method.CAMPAIGN and results
-        else "",
+        f"examined, of {mutants} mutants": str(len(results)) if results else _NOT_RUN,
+        "found": _found_of(results, with_interval=is_campaign),
+        "real faults of this broker found": _found_of([one for one in results if one[0].was_real]),
+        "expected guarantee reported": str(expected) if is_campaign and results else "",
         "time to find: median, longest": f"{statistics.median(seconds):.0f} s, {seconds[-1]:.0f} s"
         if seconds
         else "",
     }
 
 
-def _of(mutants: Iterable[Mutant], known: Known, method: Method) -> list[tuple[Mutant, Result]]:
-    pairs = ((mutant, known.result(mutant, method)) for mutant in mutants)
-    return [(mutant, result) for mutant, result in pairs if result is not None]
-
-
-def _found(results: Sequence[tuple[object, Result]]) -> str:
+def _found(results: Sequence[_Examined]) -> str:
     """Return ``found/examined``, or an empty text if nothing was examined."""
-    found = sum(result.finding.outcome is Outcome.FOUND for _, result in results)
-    return f"{found}/{len(results)}" if results else ""
+    return f"{_finds(results)}/{len(results)}" if results else ""
 
 
-def _found_of(results: Sequence[tuple[object, Result]]) -> str:
+def _found_of(results: Sequence[_Examined], *, with_interval: bool = False) -> str:
     if not results:
         return _NOT_RUN
-    found = sum(result.finding.outcome is Outcome.FOUND for _, result in results)
-    return f"{_found(results)} ({100 * found // len(results)} %)"
+    found = _finds(results)
+    sure = f", {interval(found, len(results))}" if with_interval else ""
+    return f"{_found(results)} ({100 * found // len(results)} %{sure})"
+
+
+def _finds(results: Sequence[_Examined]) -> int:
+    return sum(result.finding.outcome is Outcome.FOUND for _, result in results)
 
 
 def _sound(result: Result | None, known: Known) -> str:

@@ -13,7 +13,7 @@ from ackproof.harness.subprocesses import Interrupted
 from tools.mutation import page
 from tools.mutation.detectors import Detector
 from tools.mutation.display import Display
-from tools.mutation.mutants import Mutant
+from tools.mutation.mutants import Mutant, drawn
 from tools.mutation.patches import StalePatch
 from tools.mutation.results import SOUND, Method, Outcome, Result, Store
 from tools.mutation.sources import SUITES, Fingerprints, broken, copy_broken, copy_sound
@@ -78,9 +78,9 @@ class Session:
     ) -> ExitStatus:
         """Examine the sound broker first, then the mutants if it holds.
 
-        So that most is known if the session is interrupted, the tests begin with the mutants that
-        the simulator does not find, and campaigns with those that it finds soonest. ``report``
-        receives the reason for a status that is not 0. Raises OSError.
+        The tests begin with the mutants that the simulator does not find, and campaigns take them
+        in random order (:func:`tools.mutation.mutants.drawn`). ``report`` receives the reason for a
+        status that is not 0. Raises OSError.
         """
         brokers = (None, *mutants)
         try:
@@ -94,9 +94,7 @@ class Session:
             if status is not ExitStatus.HELD:
                 return status
             for detector in detectors:
-                late_first = detector.method in SUITES
-                ordered = sorted(mutants, key=self._found_after, reverse=late_first)
-                self.examine(ordered, detector)
+                self.examine(self._ordered(mutants, detector.method), detector)
         except StalePatch as stale:
             report(f"a patch does not apply to the sources any more: {stale}")
             return ExitStatus.INCONCLUSIVE
@@ -155,6 +153,11 @@ class Session:
             sources=self._fingerprints.of(mutant, detector.method),
             settings=detector.settings,
         )
+
+    def _ordered(self, mutants: Sequence[Mutant], method: Method) -> Sequence[Mutant]:
+        if method is Method.CAMPAIGN:
+            return drawn(mutants)
+        return sorted(mutants, key=self._found_after, reverse=method in SUITES)
 
     def _found_after(self, mutant: Mutant) -> float:
         """Return the seconds that the simulator needed, or infinity if it did not find it."""
