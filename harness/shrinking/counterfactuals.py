@@ -12,6 +12,7 @@ A run is one trial, whatever number of records it lost. Runs that are inconclusi
 import hashlib
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -25,6 +26,7 @@ import numpy as np
 from ackproof.checkers.verdict import Verdict
 from ackproof.config.documents import Document
 from ackproof.harness.campaign import validation
+from ackproof.harness.campaign.clients import producer_refusal
 from ackproof.harness.campaign.model.cells import expand
 from ackproof.harness.report import chance, verdict
 from ackproof.harness.report.document import VerdictDocument
@@ -58,6 +60,10 @@ FAULTS_MAX = 8
 
 REASON_MAX = 120
 """The most characters of a problem in the reason why a change is not tried."""
+
+VAIN_MAX = 2
+"""How many first runs without a verdict end the runs of a variant. Most often the reason would be
+the same each time, for example a release that cannot be fetched. The next call tries again."""
 
 LOST = "lost"
 """The anomaly by which a loss shows."""
@@ -192,7 +198,7 @@ def _changes(document: Content, cell: Cell) -> Iterator[_Change | LeftOut]:
     yield _newest(document)
     if cell.client.startswith("java:"):
         yield _Change(name=f"client=java:{KAFKA_CLIENTS}", document=with_cell({"client": "java"}))
-    yield _another_client(cell, with_cell)
+    yield _another_client(document, cell, with_cell)
     yield from _without_faults(document)
 
 
@@ -259,18 +265,42 @@ def _with_release(document: Content, system: str) -> Content:
     return {**document, "cluster": {**cluster, "system": system}}
 
 
-def _another_client(cell: Cell, with_cell: _WithCell) -> _Change | LeftOut:
-    """Return a change to the first other client library that can be started here."""
+def _another_client(document: Content, cell: Cell, with_cell: _WithCell) -> _Change | LeftOut:
+    """Return a change to the first other client library that can be started here. A property that
+    it does not have is left out or has another name, and the change says so."""
     missing = []
     for library in LIBRARIES:
         if library == cell.client:
             continue
         why = client_of(library).missing() if library in _PROGRAMS else None
         if why is None:
-            return _Change(name=f"client={library}", document=with_cell({"client": library}))
+            config, told = translated(document["cells"].get("producer", {}), library)
+            settings = {"client": library, **({"producer": config} if told else {})}
+            name = ", ".join((f"client={library}", *told))
+            return _Change(name=name, document=with_cell(settings))
         missing.append(f"{library}: {why}")
     return LeftOut(name="another client library", reason="; ".join(missing))
 
+
+def translated(config: Content, library: str) -> tuple[Content, Sequence[str]]:
+    """Return the properties of a producer for another library, and how they differ, in words."""
+    kept = {key: of for key, of in config.items() if producer_refusal(key, of, library) is None}
+    told = []
+    for key in config.keys() - kept:
+        other = _IN_KAFKAS_WORDS.get(key, key)
+        if other in config or producer_refusal(other, config[key], library) is not None:
+            told.append(f"without {key}")
+        else:
+            kept[other] = config[key]
+            told.append(f"{other} instead of {key}")
+    return kept, sorted(told)
+
+
+_IN_KAFKAS_WORDS: Mapping[str, str] = {
+    "message.timeout.ms": "delivery.timeout.ms",
+    "socket.timeout.ms": "request.timeout.ms",
+}
+"""librdkafka's names for properties that other libraries have under Kafka's names."""
 
 _PROGRAMS = LIBRARIES[1:]
 """The libraries that are programs of their own, which may be missing."""
@@ -501,17 +531,24 @@ class Question:
     def planned(self, runs: int) -> Iterator[tuple[Variant, CachedRun]]:
         """Write the campaign file of each variant, and yield so many runs of each. All variants
         come with their first run first, so that each soon has a result. A change whose former runs
-        make it :func:`hopeless` is not run again. Raises OSError and DamagedResults."""
+        make it :func:`hopeless` is not run again, nor is a variant whose first runs now came to no
+        verdict (:data:`VAIN_MAX`). Raises OSError and DamagedResults."""
         for variant in self.chosen:
             place = _place(variant, self.results)
             place.mkdir(parents=True, exist_ok=True)
             write_text(place / _CAMPAIGN, variant.text)
         base, *_ = self.variants
+        vain = Counter[str]()
         for number in range(1, runs + 1):
             for variant in self.chosen:
-                given_up = hopeless(self._odds(base), self._odds(variant), runs)
-                if variant is base or not given_up:
-                    yield variant, self._run(variant, number)
+                given_up = variant is not base and hopeless(
+                    self._odds(base), self._odds(variant), runs
+                )
+                if given_up or vain[variant.name] == VAIN_MAX:
+                    continue
+                one = self._run(variant, number)
+                yield variant, one
+                vain[variant.name] += number <= VAIN_MAX and one.result is None
 
     def _odds(self, variant: Variant) -> Odds:
         return odds(variant.name, self._runs(variant))
@@ -538,7 +575,8 @@ class Question:
         if not outputs:
             return LeftOut(name=variant.name, reason="not run yet")
         words = printable(last_words(max(outputs, key=lambda one: one.stat().st_mtime)))
-        reason = f"no verdict in {len(outputs)} runs, at last: {words}"
+        runs = "1 run" if len(outputs) == 1 else f"{len(outputs)} runs"
+        reason = f"no verdict in {runs}, at last: {words}"
         return LeftOut(name=variant.name, reason=reason)
 
     def _runs(self, variant: Variant) -> list[CachedRun]:

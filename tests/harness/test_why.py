@@ -31,6 +31,7 @@ from ackproof.harness.shrinking.counterfactuals import (
     lossy_cell,
     odds,
     runs_needed,
+    translated,
     variants,
 )
 from ackproof.harness.shrinking.reductions import Candidate
@@ -144,6 +145,24 @@ def test_older_java_client_gets_the_newest(tmp_path: Path) -> None:
     cells = {**DESIGN["cells"], "client": "java:4.1.1"}
     one = tried(tmp_path, cells=cells)[f"client=java:{KAFKA_CLIENTS}"]
     assert yaml.safe_load(one.text)["cells"]["client"] == "java"
+
+
+def test_another_client_gets_the_properties_that_it_has() -> None:
+    config = {"socket.timeout.ms": 1500, "batch.num.messages": 1, "linger.ms": 7}
+    words = "request.timeout.ms instead of socket.timeout.ms"
+    kept = {"linger.ms": 7, "request.timeout.ms": 1500}
+    assert translated(config, "java") == (kept, [words, "without batch.num.messages"])
+    assert translated({"compression.type": "zstd"}, "aiokafka") == (
+        {},
+        ["without compression.type"],
+    )
+    assert translated({"linger.ms": 7}, "librdkafka") == ({"linger.ms": 7}, [])
+
+
+def test_property_that_both_clients_have_keeps_its_value() -> None:
+    config = {"socket.timeout.ms": 1500, "request.timeout.ms": 900}
+    kept = {"request.timeout.ms": 900}
+    assert translated(config, "java") == (kept, ["without socket.timeout.ms"])
 
 
 def test_many_faults_are_not_left_out_one_by_one(tmp_path: Path) -> None:
@@ -319,6 +338,28 @@ def test_change_without_a_verdict_is_named_with_the_last_words_of_its_runs(tmp_p
     assert left_out.reason.startswith("no verdict in 2 runs, at last: ")
     assert left_out.reason.endswith("no such release")
     assert "\x1b" not in left_out.reason
+
+
+def test_variant_without_a_verdict_is_not_run_to_the_end(tmp_path: Path) -> None:
+    question = question_of(tmp_path, variant(AS_IT_WAS, "a"), variant("vain", "b"))
+    run = []
+    for one, planned in question.planned(6):
+        if one.name == AS_IT_WAS:
+            was_run(planned.directory, 5)
+        run.append(one.name)
+    assert {name: run.count(name) for name in run} == {AS_IT_WAS: 6, "vain": 2}
+    again = [one.name for one, _ in question.planned(6)]
+    assert again.count("vain") == 2, "the next call tries again"
+
+
+def test_run_without_a_verdict_after_others_ends_nothing(tmp_path: Path) -> None:
+    question = question_of(tmp_path, variant(AS_IT_WAS, "a"))
+    run = 0
+    for _, planned in question.planned(6):
+        run += 1
+        if run == 1:
+            was_run(planned.directory, 5)
+    assert run == 6
 
 
 def test_kept_runs_belong_to_their_campaign_alone(tmp_path: Path) -> None:
