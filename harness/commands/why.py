@@ -1,4 +1,4 @@
-"""``ackproof why``: what would have prevented a loss."""
+"""``ackproof why``: what would have prevented a loss, or another failure."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -15,8 +15,8 @@ from ackproof.harness.shrinking.counterfactuals import (
     NoCounterfactual,
     Question,
     Variant,
+    failure,
     in_words,
-    lossy_cell,
     read_document,
     variants,
     write,
@@ -38,6 +38,7 @@ prevents a loss that otherwise comes back every time."""
 Examples:
   ackproof why results/latest                    each change six times
   ackproof why results/latest --list             which changes apply, and nothing else
+  ackproof why results/latest --guarantee no-duplicates
   ackproof why results/latest --change acks=all --runs 10
   ackproof why results/latest --runs 0           the page alone, of what was run
 """,
@@ -51,7 +52,11 @@ Examples:
     show_default=True,
     help="Run the campaign N times as it was, and up to N times with each change.",
 )
-@click.option("--cell", help="Examine the loss of this cell. Default: the first that is a failure.")
+@click.option("--cell", help="Examine a failure of this cell.  [default: the first that failed]")
+@click.option(
+    "--guarantee",
+    help="Examine why this guarantee was broken.  [default: one that was promised, a loss first]",
+)
 @click.option(
     "--change",
     "wanted",
@@ -65,25 +70,26 @@ def why(
     listing: bool,
     runs: int,
     cell: str | None,
+    guarantee: str | None,
     wanted: tuple[str, ...],
 ) -> None:
-    """Measure what would have prevented a loss: run the campaign of DIR again as it was, and with
-    one thing changed each.
+    """Measure what would have prevented a loss, or that another guarantee was broken: run the
+    campaign of DIR again as it was, and with one thing changed each.
 
     The changes are settings, eligible leader replicas, the newest release, another client library,
     and each fault left out. The campaign is DIR/shrink/smallest.yaml if `ackproof shrink` made it,
-    or else the recorded run, in both cases with the cell that lost records alone. The result is
+    or else the recorded run, in both cases with the cell that failed alone. The result is
     DIR/why.md and DIR/why.json.
 
-    A change with which records are still lost is given up as soon as its further runs could not
+    A change with which the failure still comes is given up as soon as its further runs could not
     show that it helps. Results are kept: after Ctrl-C, the next call goes on with the rest. Exits
-    with 0 when all runs came to a verdict and the loss came back, else with 3.
+    with 0 when all runs came to a verdict and the failure came back, else with 3.
     """
     status = ExitStatus.HELD
     with reported_errors():
         found = places.existing(directory)
         try:
-            question = _question(found, cell)
+            question = _question(found, cell, guarantee)
         except (NoCounterfactual, NothingToShrink) as nothing:
             fail(f"{found}: {nothing}", ExitStatus.USAGE)
         question = replace(question, wanted=_chosen(wanted, question.variants))
@@ -97,35 +103,36 @@ def why(
         page = write(answer, found)
         for one in (answer.base, *answer.changes):
             inconclusive = f", {one.inconclusive} inconclusive" if one.inconclusive else ""
-            click.echo(f"{one.name}: lost records in {in_words(one)}{inconclusive}")
+            happened = question.failure.happened
+            click.echo(f"{one.name}: {happened} in {in_words(one)}{inconclusive}")
         click.echo(answer.conclusion)
         click.echo(str(page))
-        if not finished or not answer.base.lost:
+        if not finished or not answer.base.failed:
             status = ExitStatus.INCONCLUSIVE
     context.exit(status)
 
 
-def _question(directory: Path, cell: str | None) -> Question:
+def _question(directory: Path, cell: str | None, guarantee: str | None) -> Question:
     result = read_document(directory)
     if result is None:
         fail(f"{directory} was not checked; run ackproof check {directory}", ExitStatus.USAGE)
-    number, name = lossy_cell(result, cell)
+    examined = failure(result, cell, guarantee)
     smallest = directory / SHRUNK / SMALLEST
     if smallest.is_file():
         origin = f"The campaign is {SHRUNK}/{SMALLEST}."
         campaign = validation.check(smallest, meant=True).campaign
     else:
-        origin = f"The campaign is run {number} as it was recorded, with this cell alone."
+        origin = f"The campaign is run {examined.run} as it was recorded, with this cell alone."
         campaign = validation.check(directory / places.CAMPAIGN_FILE, meant=True).campaign
-        history = directory / "runs" / str(number) / "history"
-        campaign = as_recorded(campaign, number, history)
-    found, left = variants(Candidate.of(campaign), name)
+        history = directory / "runs" / str(examined.run) / "history"
+        campaign = as_recorded(campaign, examined.run, history)
+    found, left = variants(Candidate.of(campaign), examined.cell)
     return Question(
         results=directory,
         campaign=campaign.name,
         seed=campaign.seed or 0,
         origin=origin,
-        cell=name,
+        failure=examined,
         variants=found,
         left=left,
     )

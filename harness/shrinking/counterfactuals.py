@@ -1,5 +1,5 @@
-"""Counterfactual root causes: a campaign that lost records, run again several times as it was, and
-as often with one thing changed each.
+"""Counterfactual root causes: a campaign that lost records, or broke another guarantee, run again
+several times as it was, and as often with one thing changed each.
 
 The changes are derived from the campaign. A change that it already has, that its system does not
 know, or that could have no effect is left out, with the reason. Everything is in ``why/`` of the
@@ -7,6 +7,7 @@ results: for each change its campaign file, and the results of its runs. Runs ar
 that was ended continues where it was.
 
 A run is one trial, whatever number of records it lost. Runs that are inconclusive are no trials.
+Runs of the same cell count for each of its guarantees.
 """
 
 import hashlib
@@ -23,12 +24,14 @@ from typing import Any
 
 import numpy as np
 
+from ackproof.checkers.guarantees.table import NO_LOSS
 from ackproof.checkers.verdict import Verdict
 from ackproof.config.documents import Document
 from ackproof.harness.campaign import validation
 from ackproof.harness.campaign.clients import producer_refusal
 from ackproof.harness.campaign.model.cells import expand
 from ackproof.harness.report import chance, verdict
+from ackproof.harness.report.cell_document import CellDocument
 from ackproof.harness.report.document import VerdictDocument
 from ackproof.harness.shrinking.reductions import Candidate, Content, single_cell
 from ackproof.harness.subprocesses import CachedRun, last_words
@@ -43,7 +46,7 @@ from ackproof.infra.systems.kafka.releases import numbers_of
 
 DIRECTORY = "why"
 PAGE, DOCUMENT = "why.md", "why.json"
-VERSION = 1
+VERSION = 2
 """The version of the schema of :data:`DOCUMENT`."""
 
 AS_IT_WAS = "as it was"
@@ -64,9 +67,6 @@ REASON_MAX = 120
 VAIN_MAX = 2
 """How many first runs without a verdict end the runs of a variant. Most often the reason would be
 the same each time, for example a release that cannot be fetched. The next call tries again."""
-
-LOST = "lost"
-"""The anomaly by which a loss shows."""
 
 # --- changes --------------------------------------------------------------------------------------
 
@@ -95,7 +95,7 @@ class LeftOut:
 
 
 class NoCounterfactual(ValueError):
-    """A result without a loss, or whose campaign cannot be run for one cell."""
+    """A result that broke nothing, or whose campaign cannot be run for one cell."""
 
 
 def read_document(directory: Path) -> VerdictDocument | None:
@@ -106,20 +106,70 @@ def read_document(directory: Path) -> VerdictDocument | None:
         return None
 
 
-def lossy_cell(result: VerdictDocument, name: str | None) -> tuple[int, str]:
-    """Return the run and the name of the cell whose loss is examined: the one of that name, or the
-    first that broke a guarantee by it, or else the first that lost records.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """The failure that is examined: a guarantee that did not hold in a cell, promised or not.
+
+    Attributes:
+        run: The number of the run.
+        cell: The name of the cell.
+        guarantee: The name of the guarantee.
+    """
+
+    run: int
+    cell: str
+    guarantee: str
+
+    @property
+    def is_loss(self) -> bool:
+        return self.guarantee == NO_LOSS
+
+    @property
+    def happened(self) -> str:
+        """Return what happened in a run, in words."""
+        return "records were lost" if self.is_loss else f"{self.guarantee} did not hold"
+
+    @property
+    def noun(self) -> str:
+        """Return the word for the failure in a sentence."""
+        return "loss" if self.is_loss else "failure"
+
+
+def failure(result: VerdictDocument, cell: str | None, guarantee: str | None) -> Failure:
+    """Return the failure to examine. Unless cell and guarantee say which one, what was promised
+    comes first, and a loss before others.
 
     Raises NoCounterfactual.
     """
-    lossy = [cell for cell in result.cells if cell.lost and name in (None, cell.cell)]
-    if not lossy:
-        known = sorted({cell.cell for cell in result.cells if cell.lost})
-        hint = f"; cells that lost records: {', '.join(known)}" if known else ""
-        where = "no cell" if name is None else f"the cell {name} does not exist or no run of it"
-        raise NoCounterfactual(f"{where} lost a record{hint}")
-    chosen = min(lossy, key=lambda cell: not cell.promises_no_loss)
-    return chosen.run, chosen.cell
+    known = [
+        (one.broken > 0, Failure(run=of.run, cell=of.cell, guarantee=one.name))
+        for of in result.cells
+        for one in of.guarantees
+        if _anomalies(of, one.name)
+    ]
+    wanted = [
+        (broken, one)
+        for broken, one in known
+        if cell in (None, one.cell) and guarantee in (None, one.guarantee)
+    ]
+    if wanted:
+        return min(wanted, key=lambda one: (not one[0], one[1].guarantee != NO_LOSS))[1]
+    if not known:
+        raise NoCounterfactual("no cell lost a record or broke a guarantee")
+    asked = " and ".join(filter(None, (cell, guarantee)))
+    there_is = "; ".join(sorted({f"{one.happened} in {one.cell}" for _, one in known}))
+    raise NoCounterfactual(f"there is no failure of {asked}; {there_is}")
+
+
+def _anomalies(cell: CellDocument, guarantee: str) -> int | None:
+    """Return how many anomalies the cell has that the guarantee excludes, promised or not; None if
+    it has none and not everything was examined."""
+    if guarantee == NO_LOSS:
+        return cell.lost
+    one = next((one for one in cell.guarantees if one.name == guarantee), None)
+    if one is None:
+        return None
+    return one.found or one.broken or (0 if one.checked and not one.lacking else None)
 
 
 def variants(candidate: Candidate, name: str) -> tuple[Sequence[Variant], Sequence[LeftOut]]:
@@ -345,7 +395,7 @@ class Odds:
     """The runs of a variant.
 
     Attributes:
-        lost: The number of runs that lost records.
+        failed: The number of runs that lost records, or broke the examined guarantee otherwise.
         runs: The number of conclusive runs, with those.
         inconclusive: The number of inconclusive runs, which are not counted.
         p99_ms: The median over the runs of the time within which 99 % of the acks came, in
@@ -355,11 +405,11 @@ class Odds:
         differs: Whether the difference is more than chance, with all changes together; None
             without a test.
         rank: 1 for the best changes. A change has a higher rank than another only if its interval
-            is wholly above. None for a change that is not shown to lose less.
+            is wholly above. None for a change that is not shown to fail less.
     """
 
     name: str
-    lost: int
+    failed: int
     runs: int
     inconclusive: int
     p99_ms: float | None = None
@@ -369,16 +419,16 @@ class Odds:
 
     @property
     def interval(self) -> tuple[float, float] | None:
-        """Return the 95 % interval of the probability of a loss (Clopper and Pearson), or None
+        """Return the 95 % interval of the probability of a failure (Clopper and Pearson), or None
         without a conclusive run."""
-        return chance.bounds(self.lost, self.runs) if self.runs else None
+        return chance.bounds(self.failed, self.runs) if self.runs else None
 
 
-def odds(name: str, runs: Sequence[CachedRun]) -> Odds:
+def odds(name: str, runs: Sequence[CachedRun], guarantee: str = NO_LOSS) -> Odds:
     """Return the odds of a variant. Runs without a verdict are left out. Raises DamagedResults."""
     results = [result for one in runs if (result := one.result) is not None]
-    lossy = sum(1 for one in results if one.anomalies.get(LOST))
-    kept = sum(1 for one in results if _kept_all(one))
+    failed = sum(any(_anomalies(cell, guarantee) for cell in one.cells) for one in results)
+    held = sum(_held(one, guarantee) for one in results)
     waits = [
         cell.ack_latency.p99_ms
         for one in results
@@ -387,26 +437,26 @@ def odds(name: str, runs: Sequence[CachedRun]) -> Odds:
     ]
     return Odds(
         name=name,
-        lost=lossy,
-        runs=lossy + kept,
-        inconclusive=len(results) - lossy - kept,
+        failed=failed,
+        runs=failed + held,
+        inconclusive=len(results) - failed - held,
         p99_ms=median(waits) if waits else None,
     )
 
 
-def _kept_all(result: VerdictDocument) -> bool:
-    """Return whether a run certainly lost no record, although all its faults took effect.
+def _held(result: VerdictDocument, guarantee: str) -> bool:
+    """Return whether a guarantee certainly held in a run, although all its faults took effect.
 
     Findings do not matter here. They include servers that waited for a processor, and a finding
     that makes the lost records uncertain makes them unknown or the verdict inconclusive.
     """
     broken_down = not result.runs or any(run.infrastructure_failed for run in result.runs)
-    lost = [cell.lost for cell in result.cells]
+    found = [_anomalies(cell, guarantee) for cell in result.cells]
     return (
         not broken_down
         and result.verdict is not Verdict.INCONCLUSIVE
-        and bool(lost)
-        and all(one == 0 for one in lost)
+        and bool(found)
+        and all(one == 0 for one in found)
         and all(fault.proven for fault in result.faults)
     )
 
@@ -414,7 +464,7 @@ def _kept_all(result: VerdictDocument) -> bool:
 def compared(base: Odds, changes: Sequence[Odds]) -> list[Odds]:
     """Return the changes with their tests against the campaign as it was, the best first.
 
-    Those that are shown to lose less come first, in the order of their ranks. The others stay in
+    Those that are shown to fail less come first, in the order of their ranks. The others stay in
     their order. There is no test if so few runs could not show any difference.
     """
     testable, threshold = _testable(base, changes)
@@ -437,11 +487,11 @@ def _testable(base: Odds, changes: Sequence[Odds]) -> tuple[Sequence[Odds], floa
     reach. Changes that could not reach it, whatever their runs had shown, do not count among the
     tests (Tarone, 1990).
 
-    A change that lost records counts with as many runs as the campaign as it was: it may have fewer
-    because it lost them (:func:`hopeless`). Without that, six changes given up after two losses
+    A change that failed counts with as many runs as the campaign as it was: it may have fewer
+    because it failed (:func:`hopeless`). Without that, six changes given up after two losses
     each would leave one test, and luck of the seventh would pass for an effect.
     """
-    runs = [(one, max(one.runs, base.runs) if one.lost else one.runs) for one in changes]
+    runs = [(one, max(one.runs, base.runs) if one.failed else one.runs) for one in changes]
     least = [(chance.attainable(base.runs, of), one) for one, of in runs if of and base.runs]
     for many in range(1, len(least) + 1):
         threshold = chance.DOUBT / many
@@ -452,13 +502,12 @@ def _testable(base: Odds, changes: Sequence[Odds]) -> tuple[Sequence[Odds], floa
 
 
 def hopeless(base: Odds, one: Odds, runs: int) -> bool:
-    """Return whether a change that lost records cannot be shown to lose less with so many runs,
-    even if it lost nothing in its further runs, and the campaign as it was lost records in all of
-    its own."""
-    if not one.lost:
+    """Return whether a change that failed cannot be shown to fail less with so many runs, even if
+    it held in its further runs, and the campaign as it was failed in all of its own."""
+    if not one.failed:
         return False
     most, least = max(runs, base.runs), max(runs, one.runs)
-    at_best = replace(base, lost=base.lost + most - base.runs, runs=most)
+    at_best = replace(base, failed=base.failed + most - base.runs, runs=most)
     return _chance(at_best, replace(one, runs=least), chance.DOUBT) > chance.DOUBT
 
 
@@ -469,7 +518,7 @@ def runs_needed(changes: int) -> int:
 
 
 def _share(one: Odds) -> float:
-    return one.lost / one.runs
+    return one.failed / one.runs
 
 
 def _is_below(one: Odds, other: Odds) -> bool:
@@ -485,7 +534,7 @@ def _chance(base: Odds, one: Odds, threshold: float) -> float:
 
 
 def _trials(one: Odds) -> chance.Array:
-    return np.array([[1.0]] * one.lost + [[0.0]] * (one.runs - one.lost))
+    return np.array([[1.0]] * one.failed + [[0.0]] * (one.runs - one.failed))
 
 
 # --- the question and its answer ------------------------------------------------------------------
@@ -493,14 +542,14 @@ def _trials(one: Odds) -> chance.Array:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """The question why records were lost.
+    """The question why a campaign lost records, or broke another guarantee.
 
     Attributes:
-        results: The directory of the results with the loss.
+        results: The directory of the results with the failure.
         campaign: The name of the campaign.
         seed: The seed of all runs. The faults have the seeds of the recorded ones.
         origin: The origin of the campaign that is run, in words.
-        cell: The cell whose loss is examined.
+        failure: The failure that is examined.
         variants: The campaign as it was, then its changes.
         left: The changes that are not tried.
         wanted: The names of the variants to run; empty for all.
@@ -510,7 +559,7 @@ class Question:
     campaign: str
     seed: int
     origin: str
-    cell: str
+    failure: Failure
     variants: Sequence[Variant]
     left: Sequence[LeftOut]
     wanted: Collection[str] = ()
@@ -551,7 +600,7 @@ class Question:
                 vain[variant.name] += number <= VAIN_MAX and one.result is None
 
     def _odds(self, variant: Variant) -> Odds:
-        return odds(variant.name, self._runs(variant))
+        return odds(variant.name, self._runs(variant), self.failure.guarantee)
 
     @property
     def answer(self) -> "Answer":
@@ -564,7 +613,7 @@ class Question:
         return Answer(
             campaign=self.campaign,
             origin=self.origin,
-            cell=self.cell,
+            failure=self.failure,
             base=base,
             changes=compared(base, [self._odds(one) for one in run]),
             left=[*left, *self.left],
@@ -599,12 +648,12 @@ class Question:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """The answer to why records were lost.
+    """The answer to a :class:`Question`.
 
     Attributes:
         campaign: The name of the campaign.
         origin: The origin of the campaign that was run, in words.
-        cell: The cell whose loss is examined.
+        failure: The failure that is examined.
         base: The odds of the campaign as it was.
         changes: Those of each change, the best first.
         left: The changes that were not tried.
@@ -612,7 +661,7 @@ class Answer:
 
     campaign: str
     origin: str
-    cell: str
+    failure: Failure
     base: Odds
     changes: Sequence[Odds]
     left: Sequence[LeftOut]
@@ -621,17 +670,18 @@ class Answer:
     def conclusion(self) -> str:
         """Return what the runs show, in one or two sentences."""
         base, best = self.base, [one.name for one in self.changes if one.rank == 1]
+        noun = self.failure.noun
         if not base.runs:
             return "No run of the campaign as it was is conclusive, so nothing is compared with it."
-        if not base.lost:
+        if not base.failed:
             return (
-                f"The loss did not come back in {base.runs} runs of the campaign as it was, so "
+                f"The {noun} did not come back in {base.runs} runs of the campaign as it was, so "
                 "they say nothing about its cause."
             )
         if best:
             which = "this one reduces" if len(best) == 1 else "these reduce"
             order = "" if len(best) == 1 else " Their order is not shown: their intervals overlap."
-            tested = f"Of the changes with enough runs for a test, {which} the loss most"
+            tested = f"Of the changes with enough runs for a test, {which} the {noun} most"
             return f"{tested}: {'; '.join(best)}.{order}"
         needed = runs_needed(len(self.changes))
         many = "one change" if len(self.changes) == 1 else f"{len(self.changes)} changes"
@@ -639,11 +689,11 @@ class Answer:
             one.runs < needed and not hopeless(base, one, needed) for one in self.changes
         ):
             return (
-                f"No change is shown to prevent the loss. With {many}, fewer "
+                f"No change is shown to prevent the {noun}. With {many}, fewer "
                 f"than {needed} conclusive runs of each cannot show any difference beyond chance: "
                 f"continue with --runs {needed}."
             )
-        return "No change is shown to prevent the loss."
+        return f"No change is shown to prevent the {noun}."
 
     @property
     def as_document(self) -> dict[str, Any]:
@@ -652,7 +702,8 @@ class Answer:
             "version": VERSION,
             "campaign": self.campaign,
             "origin": self.origin,
-            "cell": self.cell,
+            "cell": self.failure.cell,
+            "guarantee": self.failure.guarantee,
             "conclusion": self.conclusion,
             "as_it_was": _entry(self.base),
             "changes": [_entry(one) for one in self.changes],
@@ -662,13 +713,16 @@ class Answer:
 
     def page(self) -> str:
         """Return the page as Markdown."""
+        happened = _text(self.failure.happened)
         rows = "".join(self._row(one) for one in (self.base, *self.changes))
         left = "".join(f"- {_text(one.name)}: {_text(one.reason)}\n" for one in self.left)
         not_tried = f"\n## Changes that were not tried\n\n{left}" if left else ""
         return (
-            f"# Why {_text(self.campaign)} lost records in {_text(self.cell)}\n\n"
-            f"{_text(self.conclusion)}\n\n{_HEADINGS}{rows}\n"
-            f"{_text(self.origin)} {_MEANINGS}\n{not_tried}"
+            f"# Why {happened} in {_text(self.failure.cell)} of {_text(self.campaign)}\n\n"
+            f"{_text(self.conclusion)}\n\n"
+            f"| rank | change | {happened} in | against as it was | 99 % of acks within | "
+            f"inconclusive |\n| --- | --- | --- | --- | --- | --- |\n{rows}\n"
+            f"{_text(self.origin)} *k of n*: in k of n runs, {happened}; {_MEANINGS}\n{not_tried}"
         )
 
     def _row(self, one: Odds) -> str:
@@ -692,25 +746,20 @@ class Answer:
         return f"{told} ({100 * (one.p99_ms - self.base.p99_ms) / self.base.p99_ms:+.0f} %)"
 
 
-_HEADINGS = """\
-| rank | change | lost records in | against as it was | 99 % of acks within | inconclusive |
-| --- | --- | --- | --- | --- | --- |
-"""
 _MEANINGS = """\
-*k of n*: k of n runs lost acknowledged records; in brackets the 95 % interval of that probability \
-(Clopper and Pearson). A run that lost none counts if each fault was proven and the evidence \
-suffices, and else is *inconclusive*. A test compares each change with the campaign as it was \
-(permutation test, corrected for all tests by Tarone and Holm). Only changes that are shown to \
-lose less have a rank, and changes share a rank if their intervals overlap. A change that its \
-further runs could not show to lose less has fewer runs. The times of acks are medians of the \
-runs, without a test."""
+in brackets the 95 % interval of that probability (Clopper and Pearson). Any other run counts if \
+each fault was proven and the evidence suffices, and else is *inconclusive*. A test compares each \
+change with the campaign as it was (permutation test, corrected for all tests by Tarone and Holm). \
+Only changes that are shown to help have a rank, and changes share a rank if their intervals \
+overlap. A change that its further runs could not show to help has fewer runs. The times of acks \
+are medians of the runs, without a test."""
 
 
 def in_words(one: Odds) -> str:
     """Return the odds in words: ``0 of 10 (0 to 31 %)``."""
     if not one.runs:
         return "no conclusive run"
-    return f"{one.lost} of {one.runs} ({chance.interval(one.lost, one.runs)})"
+    return f"{one.failed} of {one.runs} ({chance.interval(one.failed, one.runs)})"
 
 
 def _against(one: Odds) -> str:

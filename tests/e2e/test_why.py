@@ -25,8 +25,8 @@ def test_why_finds_the_settings_that_prevent_a_loss(ackproof) -> None:
     assert "run-1 of 2, " not in found.stdout
     assert "run-2 of 2, as it was: " in found.stdout
     for number, answer in enumerate(answers, start=1):
-        assert (answer["cell"], answer["as_it_was"]["lost"]) == ("acks-1.minisr-2", number)
-        assert {one["name"]: one["lost"] for one in answer["changes"]} == {
+        assert (answer["cell"], answer["as_it_was"]["failed"]) == ("acks-1.minisr-2", number)
+        assert {one["name"]: one["failed"] for one in answer["changes"]} == {
             "acks=all": 0,
             FAULT: 0,
         }

@@ -12,23 +12,25 @@ from click.testing import CliRunner, Result
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ackproof.checkers.verdict import CampaignResult, Latency, RunResult, Verdict
+from ackproof.checkers.verdict import CampaignResult, CellResult, Latency, RunResult, Verdict
 from ackproof.harness.campaign.validation import load
 from ackproof.harness.cli import cli
 from ackproof.harness.report import verdict
+from ackproof.harness.report.document import VerdictDocument
 from ackproof.harness.shrinking.counterfactuals import (
     AS_IT_WAS,
     DOCUMENT,
     NEWEST,
     PAGE,
     Answer,
+    Failure,
     NoCounterfactual,
     Odds,
     Question,
     Variant,
     compared,
+    failure,
     hopeless,
-    lossy_cell,
     odds,
     runs_needed,
     translated,
@@ -55,6 +57,9 @@ DESIGN: Mapping[str, Any] = {
         {"fault": "isolate", "target": "leader(acks-1-minisr-1, 0)", "hold": "9s"},
     ],
 }
+
+
+LOSS = Failure(run=1, cell="x", guarantee="no-acked-record-lost")
 
 
 def candidate(tmp_path: Path, **changes: Any) -> Candidate:
@@ -178,7 +183,7 @@ def test_unknown_cell_is_refused(tmp_path: Path) -> None:
 
 
 def of(name: str, lost: int, runs: int, p99_ms: float | None = None) -> Odds:
-    return Odds(name=name, lost=lost, runs=runs, inconclusive=0, p99_ms=p99_ms)
+    return Odds(name=name, failed=lost, runs=runs, inconclusive=0, p99_ms=p99_ms)
 
 
 def test_change_that_prevents_the_loss_is_ranked_first() -> None:
@@ -261,7 +266,7 @@ def test_loss_that_did_not_come_back_says_nothing_about_its_cause() -> None:
 
 def answer_of(base: Odds, *changes: Odds) -> Answer:
     return Answer(
-        campaign="c", origin="As recorded.", cell="x", base=base, changes=changes, left=()
+        campaign="c", origin="As recorded.", failure=LOSS, base=base, changes=changes, left=()
     )
 
 
@@ -309,7 +314,7 @@ def test_runs_are_counted_and_inconclusive_ones_are_not(tmp_path: Path) -> None:
     was_run(runs[3].directory, 0, proven=False)
     was_run(runs[4].directory, None)
     found = odds("a", runs)
-    assert (found.lost, found.runs, found.inconclusive, found.p99_ms) == (1, 2, 3, 8)
+    assert (found.failed, found.runs, found.inconclusive, found.p99_ms) == (1, 2, 3, 8)
 
 
 def variant(name: str, text: str) -> Variant:
@@ -322,7 +327,7 @@ def question_of(results: Path, *variants: Variant) -> Question:
         campaign="c",
         seed=1,
         origin="As recorded.",
-        cell="x",
+        failure=LOSS,
         variants=variants,
         left=(),
     )
@@ -367,7 +372,7 @@ def test_kept_runs_belong_to_their_campaign_alone(tmp_path: Path) -> None:
     planned = list(question.planned(2))
     assert [variant.name for variant, _ in planned] == [AS_IT_WAS, "acks=all"] * 2
     was_run(planned[0][1].directory, 5)
-    assert (question.answer.base.lost, question.answer.base.runs) == (1, 1)
+    assert (question.answer.base.failed, question.answer.base.runs) == (1, 1)
     unwanted = replace(question, wanted=["flush.messages=1"])
     assert [one.name for one in unwanted.answer.changes] == []
     was_run(planned[1][1].directory, 0)
@@ -442,7 +447,11 @@ def test_page_shows_all_existing_runs(tmp_path: Path) -> None:
     ("arguments", "said"),
     [
         (("--change", "acks=al"), "acks=all"),
-        (("--cell", "acks-0"), "cells that lost records: acks-1.minisr-1"),
+        (
+            ("--cell", "acks-0"),
+            "there is no failure of acks-0; records were lost in acks-1.minisr-1",
+        ),
+        (("--guarantee", "acks-kept"), "there is no failure of acks-kept; records were lost in"),
     ],
 )
 def test_unknown_change_or_cell_is_bad_usage(
@@ -453,23 +462,77 @@ def test_unknown_change_or_cell_is_bad_usage(
     assert said in found.output
 
 
-def test_result_without_a_loss_is_bad_usage(tmp_path: Path) -> None:
+def test_result_without_a_failure_is_bad_usage(tmp_path: Path) -> None:
     found = why(str(results(tmp_path / "r", 0)))
     assert found.exit_code == 2
-    assert "no cell lost a record" in found.output
+    assert "no cell lost a record or broke a guarantee" in found.output
 
 
-def test_guaranteed_loss_comes_before_one_that_settings_permit(tmp_path: Path) -> None:
-    document = verdict.read_document(results(tmp_path / "r", 5) / "verdict.json")
-    (permitted,) = document.cells
-    promised = permitted.model_copy(
-        update={
-            "cell": "promised",
-            "guarantees": tuple(
-                one.model_copy(update={"promised": True}) for one in permitted.guarantees
-            ),
-        }
+def failed_cells(tmp_path: Path, *cells: CellResult) -> VerdictDocument:
+    run = RunResult(number=1, clock_bound_ns=0, infrastructure_failed=False)
+    told = CampaignResult(
+        verdict=cells[0].verdict, cells=cells, anomalies={}, findings=(), runs=(run,)
     )
-    both = document.model_copy(update={"cells": (permitted, promised)})
-    assert lossy_cell(both, None) == (1, "promised")
-    assert lossy_cell(both, permitted.cell) == (1, permitted.cell)
+    verdict.write(tmp_path, verdict.to_document(dict(DESIGN), told))
+    return verdict.read_document(tmp_path / verdict.FILE)
+
+
+def test_broken_promises_come_first_and_losses_before_other_failures(tmp_path: Path) -> None:
+    name = LOSS.guarantee
+    permitted = cell_result(
+        "permitted",
+        Verdict.FAIL,
+        lost=5,
+        guarantees=[guarantee(promised=False), guarantee("replicas-agree", held=False)],
+    )
+    promised = cell_result(
+        "promised",
+        Verdict.FAIL,
+        lost=5,
+        guarantees=[guarantee("acks-in-order", held=False), guarantee(held=False)],
+    )
+    both = failed_cells(tmp_path, permitted, promised)
+
+    def examined(cell: str | None = None, of: str | None = None) -> tuple[str, str]:
+        found = failure(both, cell, of)
+        return found.cell, found.guarantee
+
+    assert examined() == ("promised", name)
+    assert examined("permitted") == ("permitted", "replicas-agree")
+    assert examined("permitted", name) == ("permitted", name)
+    assert examined(of="acks-in-order") == ("promised", "acks-in-order")
+    with pytest.raises(NoCounterfactual, match="replicas-agree did not hold in permitted"):
+        examined("promised", "replicas-agree")
+
+
+def test_runs_count_for_the_guarantee_that_is_examined(tmp_path: Path) -> None:
+    runs = []
+    for number, one in enumerate(
+        (
+            guarantee("replicas-agree", held=False),
+            guarantee("replicas-agree"),
+            replace(guarantee("replicas-agree"), checked=False),
+            replace(guarantee("replicas-agree", held=None), lacking="no final log"),
+            guarantee("another"),
+        )
+    ):
+        directory = tmp_path / str(number)
+        directory.mkdir()
+        verdict_of = Verdict.FAIL if one.broken else Verdict.PASS
+        failed_cells(directory, cell_result("x", verdict_of, guarantees=[one], lost=None))
+        runs.append(CachedRun(file=tmp_path / "c", system="bundled", seed=1, directory=directory))
+    found = odds("a", runs, "replicas-agree")
+    assert (found.failed, found.runs, found.inconclusive) == (1, 2, 3)
+    of_loss = odds("a", runs)
+    assert (of_loss.failed, of_loss.runs, of_loss.inconclusive) == (0, 0, 5)
+
+
+def test_page_names_the_guarantee_that_did_not_hold() -> None:
+    base = of(AS_IT_WAS, 6, 6)
+    answer = replace(
+        answer_of(base, *compared(base, [of("a", 0, 6)])),
+        failure=replace(LOSS, guarantee="replicas-agree"),
+    )
+    assert answer.page().startswith("# Why replicas-agree did not hold in x of c\n")
+    assert "| replicas-agree did not hold in |" in answer.page()
+    assert "reduces the failure most: a." in answer.page()
