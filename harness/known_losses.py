@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 from pydantic import AfterValidator, Field, TypeAdapter, ValidationError, field_validator
 
@@ -29,6 +29,7 @@ from ackproof.harness.campaign.model.values import Section
 from ackproof.harness.directory import ResultsDirectoryError
 from ackproof.harness.report.chance import interval
 from ackproof.harness.report.document import VerdictDocument
+from ackproof.harness.shrinking.counterfactuals import DOCUMENT, Odds
 from ackproof.harness.subprocesses import CachedRun
 from ackproof.history.messages import in_words
 from ackproof.infra.systems import parse
@@ -89,6 +90,11 @@ class ReportedLoss(Section):
     has: tuple[LossSystem, ...] = Field(description="the releases that have it")
     mended: tuple[LossSystem, ...] = Field(
         default=(), description="the releases that no longer have it"
+    )
+    remedies: tuple[str, ...] = Field(
+        default=(),
+        description="the changes of `ackproof why` that are known to prevent it, each up to its "
+        "first comma",
     )
     tried: str = Field(default="", description="what else there is to say")
 
@@ -219,9 +225,57 @@ def is_conclusive(result: VerdictDocument, shows: Collection[str]) -> bool:
     return bool(result.runs) and not broken_down and result.verdict is not Verdict.INCONCLUSIVE
 
 
+# --- answers --------------------------------------------------------------------------------------
+#
+# What would have prevented a loss, as `ackproof why` found it for a run of its story.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LossAnswer:
+    """The changes that were tried on the campaign of a run.
+
+    Attributes:
+        seed: The seed of the run.
+        guarantee: The guarantee that did not hold.
+        as_it_was: The odds without a change.
+        changes: Those with each change, the best first.
+    """
+
+    seed: int
+    guarantee: str
+    as_it_was: Odds
+    changes: list[Odds]
+
+
+Answers = Mapping[str, Sequence[LossAnswer]]
+"""All answers, by place as :data:`Findings`."""
+ANSWERS = TypeAdapter(dict[str, list[LossAnswer]])
+"""Their file beside the page (:func:`harness.subprocesses.read_findings`)."""
+ANSWERS_SUFFIX = "-why.json"
+"""The end of the name of that file, in place of the page's ``.md``."""
+_ANSWER = TypeAdapter(LossAnswer)
+
+
+def answer(run: CachedRun, shows: Collection[str]) -> LossAnswer | None:
+    """Return the answer for a run, or None if there is none, or it is about a guarantee that none
+    of the anomalies ``shows`` violates. Raises ResultsDirectoryError."""
+    file = run.directory / DOCUMENT
+    try:
+        content = {**json.loads(file.read_bytes()), "seed": run.seed}
+        found = _ANSWER.validate_python(content)
+    except FileNotFoundError:
+        return None
+    except ValueError as error:
+        raise ResultsDirectoryError(f"{file}: no answer of ackproof why: {error}") from None
+    return found if found.guarantee in {CATALOGUE[name].breaks for name in shows} else None
+
+
 # --- runs -----------------------------------------------------------------------------------------
 
 _DIGEST = 8
+
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -233,12 +287,14 @@ class LossRuns:
         campaigns: The directory of their campaign files.
         results: The directory below which each run has its own.
         before: The findings of other runs.
+        answered: The answers for other runs.
     """
 
     stories: Mapping[str, ReportedLoss]
     campaigns: Path
     results: Path
     before: Findings = field(default_factory=dict)
+    answered: Answers = field(default_factory=dict)
 
     def place(self, name: str, side: LossSystem) -> str:
         """Return the place of the runs of a story on a side. A changed campaign has another one,
@@ -284,27 +340,42 @@ class LossRuns:
     def findings(self, name: str, side: LossSystem) -> Sequence[LossFinding]:
         """Return the findings of all existing runs. Raises the errors of :meth:`place`, and
         DamagedResults."""
-        story = self.stories[name]
-        place = self.place(name, side)
-        found = {one.seed: one for one in self.before.get(place, ())}
-        for path in (self.results / place).glob("seed-*"):
-            if path.name[5:].isdecimal():
-                run = self._once(story, side, int(path.name[5:]), path)
-                if (own := finding(run, story.shown(side))) is not None:
-                    found[own.seed] = own
-        return list(found.values())
+        found = {one.seed: one for one in self.before.get(self.place(name, side), ())}
+        for run in self._existing(name, side):
+            if (own := finding(run, self.stories[name].shown(side))) is not None:
+                found[own.seed] = own
+        return sorted(found.values(), key=lambda one: one.seed)
+
+    def answers(self, name: str, side: LossSystem) -> Sequence[LossAnswer]:
+        """Return the answers for all existing runs. Raises the errors of :meth:`findings`."""
+        found = {one.seed: one for one in self.answered.get(self.place(name, side), ())}
+        for run in self._existing(name, side):
+            if (own := answer(run, self.stories[name].shown(side))) is not None:
+                found[own.seed] = own
+        return sorted(found.values(), key=lambda one: one.seed)
 
     @property
     def all_findings(self) -> Findings:
         """The findings of all existing runs. Those of former campaigns are no longer among them."""
+        return self._all(self.findings)
+
+    @property
+    def all_answers(self) -> Answers:
+        """The answers for all existing runs, as :attr:`all_findings`."""
+        return self._all(self.answers)
+
+    def _all(self, of: Callable[[str, LossSystem], Sequence[T]]) -> Mapping[str, Sequence[T]]:
         found = {
-            self.place(name, side): self.findings(name, side)
+            self.place(name, side): of(name, side)
             for name, story in self.stories.items()
             for side in story.sides
         }
-        return {
-            place: sorted(some, key=lambda one: one.seed) for place, some in found.items() if some
-        }
+        return {place: some for place, some in found.items() if some}
+
+    def _existing(self, name: str, side: LossSystem) -> Iterator[CachedRun]:
+        for path in self.of(name, side).glob("seed-*"):
+            if path.name[5:].isdecimal():
+                yield self._once(self.stories[name], side, int(path.name[5:]), path)
 
     def tally(self, name: str, side: LossSystem) -> LossCounts:
         """Return the counts of all existing runs. Raises the errors of :meth:`findings`."""
@@ -333,6 +404,9 @@ the finding of each run (`known-losses.json`). *k of n*: k of n runs, \
 each with its own seed, showed the loss; in brackets the 95 % interval of that probability \
 (Clopper and Pearson), and the first of these runs with the number of affected records. A run \
 without effect or with too little evidence is *inconclusive* and not counted.
+
+The sections say what prevents a loss where `ackproof why` was asked about a run of it: one change \
+at a time, up to six runs each ([how](schedules.md#counterfactuals); `known-losses-why.json`).
 """
 _HEADINGS = """\
 | loss | source | found in | not found in | anomaly | campaign |
@@ -342,17 +416,12 @@ _HEADINGS = """\
 Tallies = Callable[[str, LossSystem], LossCounts]
 
 
-def page(stories: Mapping[str, ReportedLoss], tallies: Tallies) -> str:
-    """Return the page.
-
-    Args:
-        stories: The losses by name.
-        tallies: Returns the counted runs of a loss on a side.
-    """
-    rows = "".join(_row(name, story, tallies) for name, story in stories.items())
+def page(runs: LossRuns) -> str:
+    """Return the page. Raises the errors of :meth:`LossRuns.findings`."""
+    rows = "".join(_row(name, story, runs.tally) for name, story in runs.stories.items())
     parts = [_INTRODUCTION, f"{_HEADINGS}{rows}"]
-    for name, story in stories.items():
-        parts.append("\n".join(_section(name, story)))
+    for name in runs.stories:
+        parts.append("\n".join(_section(name, runs)))
     return "\n".join(parts)
 
 
@@ -423,8 +492,39 @@ def words(found: LossCounts) -> str:
     return ", ".join(parts) or NOT_RUN
 
 
-def _section(name: str, story: ReportedLoss) -> Iterator[str]:
+def _section(name: str, runs: LossRuns) -> Iterator[str]:
+    story = runs.stories[name]
     yield f"## {name}\n"
     yield f"{story.tells.strip()}\n"
     if story.tried:
         yield f"{story.tried.strip()}\n"
+    for side in story.has:
+        for one in runs.answers(name, side):
+            yield _prevented(story, side, one)
+
+
+def _prevented(story: ReportedLoss, side: LossSystem, found: LossAnswer) -> str:
+    """Return what prevents a loss, in words."""
+
+    def listed(odds: Iterable[Odds]) -> str:
+        return "; ".join(
+            f"{one.name} ({one.failed} of {one.runs}"
+            f"{', the known remedy' if _is_remedy(story, one) else ''})"
+            for one in odds
+        )
+
+    best = [one for one in found.changes if one.rank is not None]
+    others = [one for one in found.changes if one.rank is None and one.runs]
+    base = found.as_it_was
+    parts = [
+        f"*What prevents it* ({side.name}, seed {found.seed}): as it was, seen in {base.failed} of "
+        f"{base.runs} runs.",
+        f"Less often with {listed(best)}." if best else "No change is shown to help.",
+        *([f"Not shown to help: {listed(others)}."] if others else []),
+    ]
+    return f"{' '.join(parts)}\n"
+
+
+def _is_remedy(story: ReportedLoss, change: Odds) -> bool:
+    """Return whether a change is known to prevent the loss."""
+    return change.name.partition(",")[0] in story.remedies

@@ -12,6 +12,8 @@ from ackproof.harness.commands import options
 from ackproof.harness.commands.errors import fail, reported_errors
 from ackproof.harness.exit_status import ExitStatus
 from ackproof.harness.known_losses import (
+    ANSWERS,
+    ANSWERS_SUFFIX,
     FINDINGS,
     LossCounts,
     LossRuns,
@@ -73,8 +75,8 @@ def known_losses(
 
     Results are kept: after Ctrl-C, the next call goes on with the rest. The findings of all runs
     are in a file beside the page (known-losses.json), and need not be run again on another
-    machine. Exits with 0 whatever the results are, with 3 when it was interrupted or a run came to
-    no verdict.
+    machine. So are the answers of `ackproof why` about these runs (known-losses-why.json). Exits
+    with 0 whatever the results are, with 3 when it was interrupted or a run came to no verdict.
     """
     status = ExitStatus.HELD
     with reported_errors():
@@ -84,18 +86,21 @@ def known_losses(
         for directory in (results, made.parent):
             places.require_writable(directory)
         kept = made.with_suffix(".json")
+        answers = made.with_name(made.stem + ANSWERS_SUFFIX)
         runs = LossRuns(
             stories=known,
             campaigns=file.parent,
             results=results.absolute(),
             before=read_findings(kept, FINDINGS),
+            answered=read_findings(answers, ANSWERS),
         )
         runs.check(names)
         if seeds and not _carry_out(runs, names, seeds):
             status = ExitStatus.INCONCLUSIVE
         made.parent.mkdir(parents=True, exist_ok=True)
         write_findings(kept, runs.all_findings, FINDINGS)
-        write_text(made, page(known, runs.tally))
+        write_findings(answers, runs.all_answers, ANSWERS)
+        write_text(made, page(runs))
         for name, side, tally in _tallies(runs, names):
             click.echo(f"{name}: {side.name}: {words(tally).replace('*', '')}")
         click.echo(str(made))

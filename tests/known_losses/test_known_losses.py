@@ -16,6 +16,7 @@ from ackproof.checkers.verdict import CampaignResult, Cause, RunResult, Verdict
 from ackproof.harness.cli import cli
 from ackproof.harness.directory import ResultsDirectoryError
 from ackproof.harness.known_losses import (
+    ANSWERS,
     FINDINGS,
     LossCounts,
     LossFinding,
@@ -28,6 +29,14 @@ from ackproof.harness.known_losses import (
     words,
 )
 from ackproof.harness.report import verdict
+from ackproof.harness.shrinking.counterfactuals import (
+    DOCUMENT,
+    Answer,
+    Failure,
+    Odds,
+    compared,
+    write,
+)
 from ackproof.harness.subprocesses import read_findings, write_findings
 from tests.support.builders.results import cell_result
 
@@ -169,7 +178,7 @@ def test_findings_of_another_machine_add_up(runs: LossRuns, tmp_path: Path) -> N
 def test_unknown_number_of_records_is_named_on_the_page(runs: LossRuns) -> None:
     seen = LossFinding(seed=3, outcome=LossOutcome.SEEN)
     before = {runs.place("told", OLD): [seen]}
-    text = page(runs.stories, replace(runs, before=before).tally)
+    text = page(replace(runs, before=before))
     assert "**seen in 1 of 1** (2 to 100 %; seed 3: unknown)" in text
 
 
@@ -178,6 +187,61 @@ def test_all_are_run_once_before_any_is_run_twice(runs: LossRuns) -> None:
     assert planned == [("told", side, seed) for seed in (1, 2) for side in (OLD, NEW, OTHER)]
     places = [one.directory for _, _, one in runs.planned(["told"], 2)]
     assert len(set(places)) == 6
+
+
+def was_answered(place: Path, guarantee: str = "no-acked-record-lost") -> None:
+    """Write the answer of ``ackproof why`` for a run."""
+    base = Odds(name="as it was", failed=6, runs=6, inconclusive=0)
+    found = Answer(
+        campaign="c",
+        origin="As recorded.",
+        failure=Failure(run=1, cell="c", guarantee=guarantee),
+        base=base,
+        changes=compared(
+            base,
+            [
+                Odds(name="acks=all", failed=2, runs=2, inconclusive=0),
+                Odds(name="client=java, without retries", failed=0, runs=6, inconclusive=1),
+                Odds(name="release kafka:4.4.0", failed=0, runs=0, inconclusive=3),
+            ],
+        ),
+        left=(),
+    )
+    write(found, place)
+
+
+PREVENTED = (
+    "*What prevents it* (kafka:0.10.2.2, seed 4): as it was, seen in 6 of 6 runs. Less often "
+    "with client=java, without retries (0 of 6, the known remedy). Not shown to help: acks=all "
+    "(2 of 2).\n"
+)
+
+
+def test_page_names_the_changes_that_prevent_a_loss(runs: LossRuns) -> None:
+    was_answered(was_run(runs, OLD, 4, 7, Verdict.FAIL))
+    was_answered(was_run(runs, NEW, 4, 0, Verdict.PASS))
+    (told,) = runs.stories.values()
+    stories = {"told": told.model_copy(update={"remedies": ("client=java",)})}
+    assert page(replace(runs, stories=stories)).endswith(f"it is lost\n\n{PREVENTED}")
+    assert "the known remedy" not in page(runs)
+
+
+def test_answer_about_another_guarantee_is_not_on_the_page(runs: LossRuns) -> None:
+    was_answered(was_run(runs, OLD, 4, 7, Verdict.FAIL), "no-duplicates")
+    assert "What prevents it" not in page(runs)
+
+
+def test_answers_from_another_machine_are_kept(runs: LossRuns, tmp_path: Path) -> None:
+    place = was_run(runs, OLD, 4, 7, Verdict.FAIL)
+    was_answered(place)
+    file = tmp_path / "kept-why.json"
+    write_findings(file, runs.all_answers, ANSWERS)
+    there = replace(runs, results=tmp_path / "no", answered=read_findings(file, ANSWERS))
+    assert there.answers("told", OLD) == runs.answers("told", OLD)
+    assert "client=java, without retries (0 of 6)" in page(there)
+    (place / DOCUMENT).write_text('{"version": 1}', encoding="utf-8")
+    with pytest.raises(ResultsDirectoryError, match=r"why\.json: no answer of ackproof why"):
+        runs.answers("told", OLD)
 
 
 @pytest.mark.parametrize(
@@ -196,7 +260,7 @@ def test_a_side_in_words(found: LossCounts, said: str) -> None:
 
 def test_page_has_a_row_for_each_defect_with_its_first_sighting(runs: LossRuns) -> None:
     was_run(runs, OLD, 4, 7, Verdict.FAIL)
-    text = page(runs.stories, runs.tally)
+    text = page(runs)
     assert (
         "| [told](#told) | [KIP-1](https://example.org/1) | kafka:0.10.2.2: "
         "**seen in 1 of 1** (2 to 100 %; seed 4: 7) "
@@ -289,6 +353,7 @@ def test_page_that_ships_is_that_of_the_findings_that_ship(tmp_path: Path) -> No
         campaigns=SHIPPED.parent,
         results=tmp_path,
         before=read_findings(docs / "known-losses.json", FINDINGS),
+        answered=read_findings(docs / "known-losses-why.json", ANSWERS),
     )
     shipped = (docs / "known-losses.md").read_text(encoding="utf-8")
-    assert page(runs.stories, runs.tally) == shipped
+    assert page(runs) == shipped
