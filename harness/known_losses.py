@@ -29,7 +29,7 @@ from ackproof.harness.campaign.model.values import Section
 from ackproof.harness.directory import ResultsDirectoryError
 from ackproof.harness.report.chance import interval
 from ackproof.harness.report.document import VerdictDocument
-from ackproof.harness.shrinking.counterfactuals import DOCUMENT, Odds
+from ackproof.harness.shrinking.counterfactuals import DOCUMENT, WITHOUT, Odds
 from ackproof.harness.subprocesses import CachedRun
 from ackproof.history.messages import in_words
 from ackproof.infra.systems import parse
@@ -406,7 +406,9 @@ each with its own seed, showed the loss; in brackets the 95 % interval of that p
 without effect or with too little evidence is *inconclusive* and not counted.
 
 The sections say what prevents a loss where `ackproof why` was asked about a run of it: one change \
-at a time, up to six runs each ([how](schedules.md#counterfactuals); `known-losses-why.json`).
+at a time, up to six runs each, and fewer where more could no longer show that it helps \
+([how](schedules.md#counterfactuals); `known-losses-why.json`). *The known remedy* is the setting, \
+or a release with the correction, that the sources name.
 """
 _HEADINGS = """\
 | loss | source | found in | not found in | anomaly | campaign |
@@ -475,7 +477,7 @@ def _counts(found: LossCounts) -> str:
     if found.first is not None:
         records = found.first.records
         number = "unknown" if records is None else f"{records:,}"
-        notes.append(f"seed {found.first.seed}: {number}")
+        notes.append(f"seed {found.first.seed}: {number} records")
     return f"{words(found)} ({'; '.join(notes)})" if notes else words(found)
 
 
@@ -498,13 +500,13 @@ def _section(name: str, runs: LossRuns) -> Iterator[str]:
     yield f"{story.tells.strip()}\n"
     if story.tried:
         yield f"{story.tried.strip()}\n"
-    for side in story.has:
-        for one in runs.answers(name, side):
-            yield _prevented(story, side, one)
+    told = [_prevented(story, side, one) for side in story.has for one in runs.answers(name, side)]
+    yield from told or ["What prevents it was not measured.\n"]
 
 
 def _prevented(story: ReportedLoss, side: LossSystem, found: LossAnswer) -> str:
-    """Return what prevents a loss, in words."""
+    """Return what prevents a loss, in words. Faults left out are not named here: they say what the
+    loss needs, and not what a user can do."""
 
     def listed(odds: Iterable[Odds]) -> str:
         return "; ".join(
@@ -513,14 +515,15 @@ def _prevented(story: ReportedLoss, side: LossSystem, found: LossAnswer) -> str:
             for one in odds
         )
 
-    best = [one for one in found.changes if one.rank is not None]
-    others = [one for one in found.changes if one.rank is None and one.runs]
+    tried = [one for one in found.changes if one.runs and not one.name.startswith(WITHOUT)]
+    best = [one for one in tried if one.rank is not None]
+    others = [one for one in tried if one.rank is None]
     base = found.as_it_was
     parts = [
-        f"*What prevents it* ({side.name}, seed {found.seed}): as it was, seen in {base.failed} of "
-        f"{base.runs} runs.",
-        f"Less often with {listed(best)}." if best else "No change is shown to help.",
-        *([f"Not shown to help: {listed(others)}."] if others else []),
+        f"*What prevents it* ({side.name}, seed {found.seed}): the loss came in {base.failed} of "
+        f"{base.runs} runs as it was.",
+        f"It came less often with {listed(best)}." if best else "No change is shown to help.",
+        *([f"No help is shown of {listed(others)}."] if others else []),
     ]
     return f"{' '.join(parts)}\n"
 

@@ -14,7 +14,6 @@ from ackproof.harness.exit_status import ExitStatus
 from ackproof.harness.shrinking.counterfactuals import (
     NoCounterfactual,
     Question,
-    Variant,
     failure,
     in_words,
     read_document,
@@ -73,16 +72,16 @@ def why(
     guarantee: str | None,
     wanted: tuple[str, ...],
 ) -> None:
-    """Measure what would have prevented a loss, or that another guarantee was broken: run the
-    campaign of DIR again as it was, and with one thing changed each.
+    """Measure what would have prevented a loss or another failure: run the campaign of DIR again
+    as it was, and once for each change.
 
     The changes are settings, eligible leader replicas, the newest release, another client library,
     and each fault left out. The campaign is DIR/shrink/smallest.yaml if `ackproof shrink` made it,
     or else the recorded run, in both cases with the cell that failed alone. The result is
-    DIR/why.md and DIR/why.json.
+    DIR/why.md and DIR/why.json; a call about another cell or guarantee replaces them.
 
     A change with which the failure still comes is given up as soon as its further runs could not
-    show that it helps. Results are kept: after Ctrl-C, the next call goes on with the rest. Exits
+    show that it helps. Runs are kept: after Ctrl-C, the next call goes on with the rest. Exits
     with 0 when all runs came to a verdict and the failure came back, else with 3.
     """
     status = ExitStatus.HELD
@@ -92,7 +91,7 @@ def why(
             question = _question(found, cell, guarantee)
         except (NoCounterfactual, NothingToShrink) as nothing:
             fail(f"{found}: {nothing}", ExitStatus.USAGE)
-        question = replace(question, wanted=_chosen(wanted, question.variants))
+        question = replace(question, wanted=_chosen(wanted, question))
         if listing:
             for line in question.described:
                 click.echo(line)
@@ -104,7 +103,8 @@ def why(
         for one in (answer.base, *answer.changes):
             inconclusive = f", {one.inconclusive} inconclusive" if one.inconclusive else ""
             happened = question.failure.happened
-            click.echo(f"{one.name}: {happened} in {in_words(one)}{inconclusive}")
+            found_in = f"{happened} in {in_words(one)}" if one.runs else in_words(one)
+            click.echo(f"{one.name}: {found_in}{inconclusive}")
         click.echo(answer.conclusion)
         click.echo(str(page))
         if not finished or not answer.base.failed:
@@ -138,12 +138,22 @@ def _question(directory: Path, cell: str | None, guarantee: str | None) -> Quest
     )
 
 
-def _chosen(wanted: Sequence[str], known: Sequence[Variant]) -> Sequence[str]:
-    changes = [one.name for one in known[1:]]
+def _chosen(wanted: Sequence[str], question: Question) -> Sequence[str]:
+    """Return the whole names of the wanted changes. Each may end before its first comma."""
+    changes = [one.name for one in question.variants[1:]]
+    untried = {one.name: one.reason for one in question.left}
+    chosen = []
     for name in wanted:
-        if name not in changes:
-            fail(f"{unknown('change', name, changes)}; see --list", ExitStatus.USAGE)
-    return wanted
+        found = [one for one in changes if name in (one, one.partition(",")[0])]
+        if len(found) == 1:
+            chosen += found
+        elif name in untried:
+            fail(f"{name} is not tried: {untried[name]}", ExitStatus.USAGE)
+        else:
+            known = [each for one in changes for each in (one.partition(",")[0], one)]
+            reason = unknown("change", name, known, otherwise="--list names all of them")
+            fail(reason, ExitStatus.USAGE)
+    return chosen
 
 
 def _carry_out(question: Question, runs: int) -> bool:

@@ -27,6 +27,7 @@ import numpy as np
 from ackproof.checkers.guarantees.table import NO_LOSS
 from ackproof.checkers.verdict import Verdict
 from ackproof.config.documents import Document
+from ackproof.config.suggestions import unknown
 from ackproof.harness.campaign import validation
 from ackproof.harness.campaign.clients import producer_refusal
 from ackproof.harness.campaign.model.cells import expand
@@ -35,7 +36,7 @@ from ackproof.harness.report.cell_document import CellDocument
 from ackproof.harness.report.document import VerdictDocument
 from ackproof.harness.shrinking.reductions import Candidate, Content, single_cell
 from ackproof.harness.subprocesses import CachedRun, last_words
-from ackproof.history.cell import LIBRARIES, Cell
+from ackproof.history.cell import LIBRARIES, LIBRDKAFKA, Cell
 from ackproof.history.messages import printable
 from ackproof.history.storage import write_text
 from ackproof.infra.clients.builds import KAFKA_CLIENTS
@@ -52,11 +53,14 @@ VERSION = 2
 AS_IT_WAS = "as it was"
 ELIGIBLE = "kafka:4.1.1"
 """The release for the change to eligible leader replicas. New clusters of 4.1 and later have them
-by default (KIP-966)."""
+by default (KIP-966). The change has the release's name, because so much else changes with it."""
 
 _ELIGIBLE_SINCE = (4, 1)
 NEWEST = "kafka:4.4.0"
 """The release for the change to a newer one: the newest in the table of docs/kafka.md."""
+
+WITHOUT = "without fault"
+"""How the name of a change begins that leaves out a fault."""
 
 FAULTS_MAX = 8
 """The most faults of which each is left out in turn."""
@@ -76,7 +80,8 @@ class Variant:
     """A campaign with one thing changed.
 
     Attributes:
-        name: The change, as ``acks=all``; :data:`AS_IT_WAS` without one.
+        name: The change, as ``acks=all``, with what else it changes behind a comma;
+            :data:`AS_IT_WAS` without one.
         text: The campaign file.
         system: The system under test, as in the file.
     """
@@ -141,24 +146,34 @@ def failure(result: VerdictDocument, cell: str | None, guarantee: str | None) ->
 
     Raises NoCounterfactual.
     """
+    for kind, asked, there in (
+        ("cell", cell, [one.cell for one in result.cells]),
+        ("guarantee", guarantee, [of.name for one in result.cells for of in one.guarantees]),
+    ):
+        if asked is not None and asked not in there:
+            raise NoCounterfactual(unknown(kind, asked, dict.fromkeys(there)))
     known = [
-        (one.broken > 0, Failure(run=of.run, cell=of.cell, guarantee=one.name))
+        (
+            one.broken == 0,
+            one.name != NO_LOSS,
+            Failure(run=of.run, cell=of.cell, guarantee=one.name),
+        )
         for of in result.cells
         for one in of.guarantees
         if _anomalies(of, one.name)
     ]
     wanted = [
-        (broken, one)
-        for broken, one in known
-        if cell in (None, one.cell) and guarantee in (None, one.guarantee)
+        one
+        for one in known
+        if cell in (None, one[-1].cell) and guarantee in (None, one[-1].guarantee)
     ]
     if wanted:
-        return min(wanted, key=lambda one: (not one[0], one[1].guarantee != NO_LOSS))[1]
+        return min(wanted, key=lambda one: one[:2])[-1]
     if not known:
         raise NoCounterfactual("no cell lost a record or broke a guarantee")
-    asked = " and ".join(filter(None, (cell, guarantee)))
-    there_is = "; ".join(sorted({f"{one.happened} in {one.cell}" for _, one in known}))
-    raise NoCounterfactual(f"there is no failure of {asked}; {there_is}")
+    asked = " in ".join(filter(None, (guarantee, cell)))
+    failed = "; ".join(sorted({f"{one.guarantee} in {one.cell}" for *_, one in known}))
+    raise NoCounterfactual(f"there is no failure of {asked}, but of {failed}")
 
 
 def _anomalies(cell: CellDocument, guarantee: str) -> int | None:
@@ -296,8 +311,7 @@ def _eligible(document: Content) -> _Change | LeftOut:
         return LeftOut(name=name, reason=f"{build.text} has no release that is known to have them")
     if not build.is_before(_ELIGIBLE_SINCE):
         return LeftOut(name=name, reason=f"{build.text} has them by default in a new cluster")
-    named = f"release {ELIGIBLE}, which has {name}"
-    return _Change(name=named, document=_with_release(document, ELIGIBLE))
+    return _with_release(document, ELIGIBLE)
 
 
 def _newest(document: Content) -> _Change | LeftOut:
@@ -306,13 +320,17 @@ def _newest(document: Content) -> _Change | LeftOut:
         return LeftOut(name=name, reason=f"{build.text} is no release of Apache Kafka")
     if not build.is_before(numbers_of(NEWEST.partition(":")[2])):
         return LeftOut(name=name, reason=_ALREADY)
-    return _Change(name=name, document=_with_release(document, NEWEST))
+    return _with_release(document, NEWEST)
 
 
-def _with_release(document: Content, system: str) -> Content:
+def _with_release(document: Content, system: str) -> _Change:
     """Return the campaign on another release, with the metadata quorum that this has by default."""
-    cluster = {key: of for key, of in document["cluster"].items() if key != "metadata.quorum"}
-    return {**document, "cluster": {**cluster, "system": system}}
+    cluster = {**document["cluster"]}
+    former = parse(cluster["system"]).quorum(cluster.pop("metadata.quorum", None))
+    quorum = parse(system).quorum()
+    note = "" if quorum is former else f", {quorum} instead of {former}"
+    changed = {**document, "cluster": {**cluster, "system": system}}
+    return _Change(name=f"release {system}{note}", document=changed)
 
 
 def _another_client(document: Content, cell: Cell, with_cell: _WithCell) -> _Change | LeftOut:
@@ -324,7 +342,7 @@ def _another_client(document: Content, cell: Cell, with_cell: _WithCell) -> _Cha
             continue
         why = client_of(library).missing() if library in _PROGRAMS else None
         if why is None:
-            config, told = translated(document["cells"].get("producer", {}), library)
+            config, told = translated(document["cells"].get("producer", {}), cell.client, library)
             settings = {"client": library, **({"producer": config} if told else {})}
             name = ", ".join((f"client={library}", *told))
             return _Change(name=name, document=with_cell(settings))
@@ -332,25 +350,35 @@ def _another_client(document: Content, cell: Cell, with_cell: _WithCell) -> _Cha
     return LeftOut(name="another client library", reason="; ".join(missing))
 
 
-def translated(config: Content, library: str) -> tuple[Content, Sequence[str]]:
-    """Return the properties of a producer for another library, and how they differ, in words."""
-    kept = {key: of for key, of in config.items() if producer_refusal(key, of, library) is None}
-    told = []
-    for key in config.keys() - kept:
-        other = _IN_KAFKAS_WORDS.get(key, key)
-        if other in config or producer_refusal(other, config[key], library) is not None:
+def translated(config: Content, former: str, library: str) -> tuple[Content, Sequence[str]]:
+    """Return the properties of a producer of one library for another one, and how they differ, in
+    words."""
+    if library == LIBRDKAFKA:
+        names = _FOR_LIBRDKAFKA
+    else:
+        names = _FROM_LIBRDKAFKA if former == LIBRDKAFKA else {}
+    kept, told = dict(config), []
+    for key, of in config.items():
+        name = names.get(key, key)
+        if name == key and producer_refusal(key, of, library) is None:
+            continue
+        del kept[key]
+        if name is None or name in config or producer_refusal(name, of, library) is not None:
             told.append(f"without {key}")
         else:
-            kept[other] = config[key]
-            told.append(f"{other} instead of {key}")
+            kept[name] = of
+            told.append(f"{name} instead of {key}")
     return kept, sorted(told)
 
 
-_IN_KAFKAS_WORDS: Mapping[str, str] = {
+_FROM_LIBRDKAFKA: Mapping[str, str | None] = {
     "message.timeout.ms": "delivery.timeout.ms",
+    "request.timeout.ms": None,
     "socket.timeout.ms": "request.timeout.ms",
 }
-"""librdkafka's names for properties that other libraries have under Kafka's names."""
+"""The names that other libraries have for librdkafka's properties. Its ``request.timeout.ms`` is
+the time that a broker waits for its followers, and theirs the time that they wait for a broker."""
+_FOR_LIBRDKAFKA: Mapping[str, str | None] = {"request.timeout.ms": "socket.timeout.ms"}
 
 _PROGRAMS = LIBRARIES[1:]
 """The libraries that are programs of their own, which may be missing."""
@@ -368,7 +396,7 @@ def _without_faults(document: Content) -> Iterator[_Change | LeftOut]:
         what = fault.get("fault") or fault.get("story")
         target = fault.get("target") or fault.get("topic") or "any"
         yield _Change(
-            name=f"without fault {place + 1}, {what} on {target}",
+            name=f"{WITHOUT} {place + 1}, {what} on {target}",
             document={**document, "faults": [*faults[:place], *faults[place + 1 :]]},
         )
 
@@ -381,9 +409,12 @@ _DIGEST = 8
 
 def _place(variant: Variant, results: Path) -> Path:
     """Return the directory of a variant. A changed campaign has another one, because former runs
-    say nothing about it."""
-    name = re.sub(r"[^A-Za-z0-9.]+", "-", variant.name).strip("-")[:60]
+    say nothing about it; another name of the change has not."""
     digest = hashlib.sha256(variant.text.encode()).hexdigest()[:_DIGEST]
+    former = sorted((results / DIRECTORY).glob(f"*-{digest}"))
+    if former:
+        return former[0]
+    name = re.sub(r"[^A-Za-z0-9.]+", "-", variant.name).strip("-")[:60]
     return results / DIRECTORY / f"{name}-{digest}"
 
 
@@ -573,7 +604,10 @@ class Question:
 
     @property
     def described(self) -> Iterator[str]:
-        """Yield a line for each variant, and for each change that is not tried."""
+        """Yield what is examined, then a line for each variant, and for each change that is not
+        tried."""
+        examined = self.failure
+        yield f"examined: {examined.guarantee} in {examined.cell}, run {examined.run}"
         yield from (one.name for one in self.variants)
         yield from (f"not tried: {one.name}: {one.reason}" for one in self.left)
 
@@ -671,6 +705,8 @@ class Answer:
         """Return what the runs show, in one or two sentences."""
         base, best = self.base, [one.name for one in self.changes if one.rank == 1]
         noun = self.failure.noun
+        if not base.runs and not base.inconclusive:
+            return "The campaign was not run as it was, so nothing is compared with it."
         if not base.runs:
             return "No run of the campaign as it was is conclusive, so nothing is compared with it."
         if not base.failed:
@@ -720,7 +756,8 @@ class Answer:
         return (
             f"# Why {happened} in {_text(self.failure.cell)} of {_text(self.campaign)}\n\n"
             f"{_text(self.conclusion)}\n\n"
-            f"| rank | change | {happened} in | against as it was | 99 % of acks within | "
+            f"| rank | change | {happened} in | against as it was | "
+            f"99 % of acks within, faults included | "
             f"inconclusive |\n| --- | --- | --- | --- | --- | --- |\n{rows}\n"
             f"{_text(self.origin)} *k of n*: in k of n runs, {happened}; {_MEANINGS}\n{not_tried}"
         )
@@ -747,12 +784,13 @@ class Answer:
 
 
 _MEANINGS = """\
-in brackets the 95 % interval of that probability (Clopper and Pearson). Any other run counts if \
-each fault was proven and the evidence suffices, and else is *inconclusive*. A test compares each \
-change with the campaign as it was (permutation test, corrected for all tests by Tarone and Holm). \
-Only changes that are shown to help have a rank, and changes share a rank if their intervals \
-overlap. A change that its further runs could not show to help has fewer runs. The times of acks \
-are medians of the runs, without a test."""
+in brackets the 95 % interval of that probability (Clopper and Pearson). A run without that counts \
+if each fault was proven and the evidence suffices, and else is *inconclusive*. A test compares \
+each change with the campaign as it was (permutation test; p is that of the test alone). A change \
+has a rank if it is shown to help, with all tests together (Tarone, Holm); changes share a rank if \
+their intervals overlap. A change is given up when further runs could no longer show that it \
+helps. The times of acks are medians of the runs, without a test. New clusters of Kafka 4.1 and \
+later have eligible leader replicas."""
 
 
 def in_words(one: Odds) -> str:

@@ -1,7 +1,7 @@
 """``ackproof why``: which changes are tried, what is kept, and what so many runs show."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -59,6 +59,8 @@ DESIGN: Mapping[str, Any] = {
 }
 
 
+KRAFT = ", isolated-kraft instead of zookeeper"
+"""What a change to a release without ZooKeeper changes, too."""
 LOSS = Failure(run=1, cell="x", guarantee="no-acked-record-lost")
 
 
@@ -101,7 +103,7 @@ def test_changes_follow_from_the_campaign(tmp_path: Path) -> None:
 def test_change_that_is_not_valid_is_left_out_with_its_first_problem(tmp_path: Path) -> None:
     removed = {"inter.broker.protocol.version": "3.9", "log.message.format.version": "3.0"}
     old = {"system": "kafka:3.9.1", "metadata.quorum": "zookeeper", "brokers": 3}
-    reason = left(tmp_path, cluster={**old, "properties": removed})[f"release {NEWEST}"]
+    reason = left(tmp_path, cluster={**old, "properties": removed})[f"release {NEWEST}{KRAFT}"]
     assert reason.startswith("not valid here: cluster.properties.inter.broker.protocol.version: ")
     assert reason.endswith("(1 more)")
     assert "log.message.format.version" not in reason
@@ -130,7 +132,7 @@ def test_unclean_election_is_switched_off(tmp_path: Path) -> None:
 
 def test_older_kafka_gets_a_release_with_eligible_leader_replicas(tmp_path: Path) -> None:
     old = {"system": "kafka:3.9.1", "brokers": 3}
-    name = "release kafka:4.1.1, which has eligible leader replicas"
+    name = f"release kafka:4.1.1{KRAFT}"
     assert tried(tmp_path, cluster=old)[name].system == "kafka:4.1.1"
     new = {"system": "kafka:4.1.1", "brokers": 3}
     assert "by default" in left(tmp_path, cluster=new)["eligible leader replicas"]
@@ -139,9 +141,11 @@ def test_older_kafka_gets_a_release_with_eligible_leader_replicas(tmp_path: Path
 def test_newest_release_is_a_change(tmp_path: Path) -> None:
     name = f"release {NEWEST}"
     old = {"system": "kafka:3.2.0", "brokers": 3, "metadata.quorum": "zookeeper"}
-    changed = tried(tmp_path, cluster=old)[name]
+    changed = tried(tmp_path, cluster=old)[name + KRAFT]
     assert changed.system == NEWEST
     assert "metadata.quorum" not in yaml.safe_load(changed.text)["cluster"]
+    kraft = {**old, "system": "kafka:4.1.1", "metadata.quorum": "isolated-kraft"}
+    assert name in tried(tmp_path, cluster=kraft), "nothing but the release changes"
     assert left(tmp_path, cluster={"system": NEWEST, "brokers": 3})[name] == "already so"
     assert "no release" in left(tmp_path)[name]
 
@@ -152,22 +156,36 @@ def test_older_java_client_gets_the_newest(tmp_path: Path) -> None:
     assert yaml.safe_load(one.text)["cells"]["client"] == "java"
 
 
-def test_another_client_gets_the_properties_that_it_has() -> None:
-    config = {"socket.timeout.ms": 1500, "batch.num.messages": 1, "linger.ms": 7}
-    words = "request.timeout.ms instead of socket.timeout.ms"
-    kept = {"linger.ms": 7, "request.timeout.ms": 1500}
-    assert translated(config, "java") == (kept, [words, "without batch.num.messages"])
-    assert translated({"compression.type": "zstd"}, "aiokafka") == (
-        {},
-        ["without compression.type"],
-    )
-    assert translated({"linger.ms": 7}, "librdkafka") == ({"linger.ms": 7}, [])
-
-
-def test_property_that_both_clients_have_keeps_its_value() -> None:
-    config = {"socket.timeout.ms": 1500, "request.timeout.ms": 900}
-    kept = {"request.timeout.ms": 900}
-    assert translated(config, "java") == (kept, ["without socket.timeout.ms"])
+@pytest.mark.parametrize(
+    ("former", "library", "config", "kept", "told"),
+    [
+        (
+            "librdkafka",
+            "java",
+            {"socket.timeout.ms": 1500, "batch.num.messages": 1, "linger.ms": 7},
+            {"linger.ms": 7, "request.timeout.ms": 1500},
+            ["request.timeout.ms instead of socket.timeout.ms", "without batch.num.messages"],
+        ),
+        ("librdkafka", "java", {"request.timeout.ms": 9}, {}, ["without request.timeout.ms"]),
+        (
+            "java",
+            "librdkafka",
+            {"request.timeout.ms": 1000, "linger.ms": 7},
+            {"linger.ms": 7, "socket.timeout.ms": 1000},
+            ["socket.timeout.ms instead of request.timeout.ms"],
+        ),
+        ("java", "franz-go", {"request.timeout.ms": 1000}, {"request.timeout.ms": 1000}, []),
+        ("java", "aiokafka", {"compression.type": "zstd"}, {}, ["without compression.type"]),
+    ],
+)
+def test_another_client_gets_the_properties_that_it_has(
+    former: str,
+    library: str,
+    config: Mapping[str, Any],
+    kept: Mapping[str, Any],
+    told: Sequence[str],
+) -> None:
+    assert translated(config, former, library) == (kept, told)
 
 
 def test_many_faults_are_not_left_out_one_by_one(tmp_path: Path) -> None:
@@ -367,6 +385,14 @@ def test_run_without_a_verdict_after_others_ends_nothing(tmp_path: Path) -> None
     assert run == 6
 
 
+def test_runs_of_a_change_are_kept_under_its_former_name(tmp_path: Path) -> None:
+    former = question_of(tmp_path, variant(AS_IT_WAS, "a"), variant("release", "b"))
+    for _, planned in former.planned(1):
+        was_run(planned.directory, 5)
+    now = question_of(tmp_path, variant(AS_IT_WAS, "a"), variant("release, with KRaft", "b"))
+    assert [(one.name, one.runs) for one in now.answer.changes] == [("release, with KRaft", 1)]
+
+
 def test_kept_runs_belong_to_their_campaign_alone(tmp_path: Path) -> None:
     question = question_of(tmp_path, variant(AS_IT_WAS, "a"), variant("acks=all", "b"))
     planned = list(question.planned(2))
@@ -432,6 +458,15 @@ def test_list_names_changes_and_untried_ones(tmp_path: Path) -> None:
     assert "not tried: unclean.leader.election.enable=false: already so" in found.output
 
 
+def test_change_may_be_named_up_to_its_first_comma(tmp_path: Path) -> None:
+    arguments = ["--runs", "0", "--change", "without fault 2"]
+    found = why(str(results(tmp_path / "r", 5)), *arguments)
+    assert found.exit_code == 3, found.output
+    assert found.output.startswith(
+        "as it was: no conclusive run\nThe campaign was not run as it was"
+    )
+
+
 def test_page_shows_all_existing_runs(tmp_path: Path) -> None:
     directory = results(tmp_path / "r", 5)
     found = why(str(directory), "--runs", "0", "--change", "acks=all")
@@ -447,11 +482,10 @@ def test_page_shows_all_existing_runs(tmp_path: Path) -> None:
     ("arguments", "said"),
     [
         (("--change", "acks=al"), "acks=all"),
-        (
-            ("--cell", "acks-0"),
-            "there is no failure of acks-0; records were lost in acks-1.minisr-1",
-        ),
-        (("--guarantee", "acks-kept"), "there is no failure of acks-kept; records were lost in"),
+        (("--change", "acks=1"), "unknown change 'acks=1'"),
+        (("--change", "min.insync.replicas=2"), "is not tried: has an effect only with acks=all"),
+        (("--cell", "acks-0"), "unknown cell 'acks-0'; known: acks-1.minisr-1"),
+        (("--guarantee", "acked-record-lost"), "did you mean no-acked-record-lost?"),
     ],
 )
 def test_unknown_change_or_cell_is_bad_usage(
@@ -501,7 +535,7 @@ def test_broken_promises_come_first_and_losses_before_other_failures(tmp_path: P
     assert examined("permitted") == ("permitted", "replicas-agree")
     assert examined("permitted", name) == ("permitted", name)
     assert examined(of="acks-in-order") == ("promised", "acks-in-order")
-    with pytest.raises(NoCounterfactual, match="replicas-agree did not hold in permitted"):
+    with pytest.raises(NoCounterfactual, match="but of acks-in-order in promised; no-acked"):
         examined("promised", "replicas-agree")
 
 
