@@ -477,7 +477,7 @@ def _counts(found: LossCounts) -> str:
     if found.first is not None:
         records = found.first.records
         number = "unknown" if records is None else f"{records:,}"
-        notes.append(f"seed {found.first.seed}: {number} records")
+        notes.append(f"seed {found.first.seed}: {number} record{'' if records == 1 else 's'}")
     return f"{words(found)} ({'; '.join(notes)})" if notes else words(found)
 
 
