@@ -29,7 +29,7 @@ from ackproof.harness.campaign.model.values import Section
 from ackproof.harness.directory import ResultsDirectoryError
 from ackproof.harness.report.chance import interval
 from ackproof.harness.report.document import VerdictDocument
-from ackproof.harness.shrinking.counterfactuals import DOCUMENT, WITHOUT, Odds
+from ackproof.harness.shrinking.counterfactuals import DOCUMENT, WITHOUT, Odds, hopeless
 from ackproof.harness.subprocesses import CachedRun
 from ackproof.history.messages import in_words
 from ackproof.infra.systems import parse
@@ -515,15 +515,23 @@ def _prevented(story: ReportedLoss, side: LossSystem, found: LossAnswer) -> str:
             for one in odds
         )
 
+    base = found.as_it_was
     tried = [one for one in found.changes if one.runs and not one.name.startswith(WITHOUT)]
     best = [one for one in tried if one.rank is not None]
-    others = [one for one in tried if one.rank is None]
-    base = found.as_it_was
+    others = [
+        one
+        for one in tried
+        if one.rank is None
+        and one.chance is not None
+        and (one.runs >= base.runs or hopeless(base, one, base.runs))
+    ]
+    few = [one for one in tried if one not in best and one not in others]
     parts = [
         f"*What prevents it* ({side.name}, seed {found.seed}): the loss came in {base.failed} of "
         f"{base.runs} runs as it was.",
-        f"It came less often with {listed(best)}." if best else "No change is shown to help.",
+        *([f"It came less often with {listed(best)}."] if best else []),
         *([f"No help is shown of {listed(others)}."] if others else []),
+        *([f"Too few runs yet with {listed(few)}."] if few else []),
     ]
     return f"{' '.join(parts)}\n"
 

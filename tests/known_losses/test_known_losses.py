@@ -18,6 +18,7 @@ from ackproof.harness.directory import ResultsDirectoryError
 from ackproof.harness.known_losses import (
     ANSWERS,
     FINDINGS,
+    LossAnswer,
     LossCounts,
     LossFinding,
     LossOutcome,
@@ -225,6 +226,16 @@ def test_page_names_the_changes_that_prevent_a_loss(runs: LossRuns) -> None:
     stories = {"told": told.model_copy(update={"remedies": ("client=java",)})}
     assert page(replace(runs, stories=stories)).endswith(f"it is lost\n\n{PREVENTED}")
     assert "the known remedy" not in page(runs)
+
+
+def test_changes_with_too_few_runs_are_not_called_useless(runs: LossRuns) -> None:
+    base = Odds(name="as it was", failed=1, runs=1, inconclusive=0)
+    changes = compared(base, [Odds(name="acks=all", failed=0, runs=1, inconclusive=0)])
+    one = LossAnswer(
+        seed=4, guarantee="no-acked-record-lost", as_it_was=base, changes=list(changes)
+    )
+    text = page(replace(runs, answered={runs.place("told", OLD): [one]}))
+    assert text.endswith("1 of 1 runs as it was. Too few runs yet with acks=all (0 of 1).\n")
 
 
 def test_answer_about_another_guarantee_is_not_on_the_page(runs: LossRuns) -> None:
