@@ -29,7 +29,7 @@ from ackproof.harness.campaign.model.values import Section
 from ackproof.harness.directory import ResultsDirectoryError
 from ackproof.harness.report.chance import interval
 from ackproof.harness.report.document import VerdictDocument
-from ackproof.harness.shrinking.counterfactuals import DOCUMENT, WITHOUT, Odds, hopeless
+from ackproof.harness.shrinking.counterfactuals import DOCUMENT, WITHOUT, Odds, hopeless, short
 from ackproof.harness.subprocesses import CachedRun
 from ackproof.history.messages import in_words
 from ackproof.infra.systems import parse
@@ -274,8 +274,7 @@ def answer(run: CachedRun, shows: Collection[str]) -> LossAnswer | None:
 
 _DIGEST = 8
 
-
-T = TypeVar("T")
+T = TypeVar("T", LossFinding, LossAnswer)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -340,18 +339,28 @@ class LossRuns:
     def findings(self, name: str, side: LossSystem) -> Sequence[LossFinding]:
         """Return the findings of all existing runs. Raises the errors of :meth:`place`, and
         DamagedResults."""
-        found = {one.seed: one for one in self.before.get(self.place(name, side), ())}
-        for run in self._existing(name, side):
-            if (own := finding(run, self.stories[name].shown(side))) is not None:
-                found[own.seed] = own
-        return sorted(found.values(), key=lambda one: one.seed)
+        return self._by_seed(name, side, self.before, finding)
 
     def answers(self, name: str, side: LossSystem) -> Sequence[LossAnswer]:
         """Return the answers for all existing runs. Raises the errors of :meth:`findings`."""
-        found = {one.seed: one for one in self.answered.get(self.place(name, side), ())}
-        for run in self._existing(name, side):
-            if (own := answer(run, self.stories[name].shown(side))) is not None:
-                found[own.seed] = own
+        return self._by_seed(name, side, self.answered, answer)
+
+    def _by_seed(
+        self,
+        name: str,
+        side: LossSystem,
+        kept: Mapping[str, Sequence[T]],
+        of_run: Callable[[CachedRun, Collection[str]], T | None],
+    ) -> Sequence[T]:
+        """Return what was kept of a story on a side, and what is read from its existing runs, which
+        replaces it, by seed."""
+        story, place = self.stories[name], self.place(name, side)
+        found = {one.seed: one for one in kept.get(place, ())}
+        for path in (self.results / place).glob("seed-*"):
+            if path.name[5:].isdecimal():
+                run = self._once(story, side, int(path.name[5:]), path)
+                if (own := of_run(run, story.shown(side))) is not None:
+                    found[own.seed] = own
         return sorted(found.values(), key=lambda one: one.seed)
 
     @property
@@ -371,11 +380,6 @@ class LossRuns:
             for side in story.sides
         }
         return {place: some for place, some in found.items() if some}
-
-    def _existing(self, name: str, side: LossSystem) -> Iterator[CachedRun]:
-        for path in self.of(name, side).glob("seed-*"):
-            if path.name[5:].isdecimal():
-                yield self._once(self.stories[name], side, int(path.name[5:]), path)
 
     def tally(self, name: str, side: LossSystem) -> LossCounts:
         """Return the counts of all existing runs. Raises the errors of :meth:`findings`."""
@@ -538,4 +542,4 @@ def _prevented(story: ReportedLoss, side: LossSystem, found: LossAnswer) -> str:
 
 def _is_remedy(story: ReportedLoss, change: Odds) -> bool:
     """Return whether a change is known to prevent the loss."""
-    return change.name.partition(",")[0] in story.remedies
+    return short(change.name) in story.remedies

@@ -17,6 +17,7 @@ from ackproof.harness.shrinking.counterfactuals import (
     failure,
     in_words,
     read_document,
+    short,
     variants,
     write,
 )
@@ -144,13 +145,13 @@ def _chosen(wanted: Sequence[str], question: Question) -> Sequence[str]:
     untried = {one.name: one.reason for one in question.left}
     chosen = []
     for name in wanted:
-        found = [one for one in changes if name in (one, one.partition(",")[0])]
+        found = [one for one in changes if name in (one, short(one))]
         if len(found) == 1:
             chosen += found
         elif name in untried:
             fail(f"{name} is not tried: {untried[name]}", ExitStatus.USAGE)
         else:
-            known = [each for one in changes for each in (one.partition(",")[0], one)]
+            known = [each for one in changes for each in (short(one), one)]
             reason = unknown("change", name, known, otherwise="--list names all of them")
             fail(reason, ExitStatus.USAGE)
     return chosen

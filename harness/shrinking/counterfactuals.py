@@ -60,7 +60,7 @@ NEWEST = "kafka:4.4.0"
 """The release for the change to a newer one: the newest in the table of docs/kafka.md."""
 
 WITHOUT = "without fault"
-"""How the name of a change begins that leaves out a fault."""
+"""The beginning of the name of a change that leaves out a fault."""
 
 FAULTS_MAX = 8
 """The most faults of which each is left out in turn."""
@@ -69,7 +69,7 @@ REASON_MAX = 120
 """The most characters of a problem in the reason why a change is not tried."""
 
 VAIN_MAX = 2
-"""How many first runs without a verdict end the runs of a variant. Most often the reason would be
+"""If so many first runs of a variant have no verdict, it is not run again. The reason is most often
 the same each time, for example a release that cannot be fetched. The next call tries again."""
 
 # --- changes --------------------------------------------------------------------------------------
@@ -89,6 +89,11 @@ class Variant:
     name: str
     text: str
     system: str
+
+
+def short(name: str) -> str:
+    """Return the name of a change without what else it changes: all before the first comma."""
+    return name.partition(",")[0]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -60,7 +60,7 @@ DESIGN: Mapping[str, Any] = {
 
 
 KRAFT = ", isolated-kraft instead of zookeeper"
-"""What a change to a release without ZooKeeper changes, too."""
+"""The note of a change to a release without ZooKeeper, in its name."""
 LOSS = Failure(run=1, cell="x", guarantee="no-acked-record-lost")
 
 
