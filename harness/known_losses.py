@@ -26,10 +26,12 @@ from ackproof.config.documents import DocumentRefused
 from ackproof.config.suggestions import unknown
 from ackproof.harness.campaign import validation
 from ackproof.harness.campaign.model.values import Section
+from ackproof.harness.counterfactuals.answer import DOCUMENT
+from ackproof.harness.counterfactuals.changes import WITHOUT, short
+from ackproof.harness.counterfactuals.odds import Odds, settled
 from ackproof.harness.directory import ResultsDirectoryError
 from ackproof.harness.report.chance import interval
 from ackproof.harness.report.document import VerdictDocument
-from ackproof.harness.shrinking.counterfactuals import DOCUMENT, WITHOUT, Odds, hopeless, short
 from ackproof.harness.subprocesses import CachedRun
 from ackproof.history.messages import in_words
 from ackproof.infra.systems import parse
@@ -61,6 +63,9 @@ class LossSystem(Section):
         default=(),
         description="the anomalies that show it there, if other anomalies of the story may have "
         "another cause",
+    )
+    remedies: tuple[str, ...] = Field(
+        default=(), description="the changes that are known to prevent it there, if not the story's"
     )
 
     @field_validator("system")
@@ -111,6 +116,10 @@ class ReportedLoss(Section):
     def shown(self, side: LossSystem) -> tuple[str, ...]:
         """Return the anomalies by which the loss shows on this side."""
         return side.shows or self.shows
+
+    def is_remedy(self, side: LossSystem, change: Odds) -> bool:
+        """Return whether a change is known to prevent the loss on this side."""
+        return short(change.name) in (side.remedies or self.remedies)
 
 
 def read(file: Path) -> Mapping[str, ReportedLoss]:
@@ -515,7 +524,7 @@ def _prevented(story: ReportedLoss, side: LossSystem, found: LossAnswer) -> str:
     def listed(odds: Iterable[Odds]) -> str:
         return "; ".join(
             f"{one.name} ({one.failed} of {one.runs}"
-            f"{', the known remedy' if _is_remedy(story, one) else ''})"
+            f"{', the known remedy' if story.is_remedy(side, one) else ''})"
             for one in odds
         )
 
@@ -525,9 +534,7 @@ def _prevented(story: ReportedLoss, side: LossSystem, found: LossAnswer) -> str:
     others = [
         one
         for one in tried
-        if one.rank is None
-        and one.chance is not None
-        and (one.runs >= base.runs or hopeless(base, one, base.runs))
+        if one.rank is None and one.chance is not None and settled(base, one, base.runs)
     ]
     few = [one for one in tried if one not in best and one not in others]
     parts = [
@@ -538,8 +545,3 @@ def _prevented(story: ReportedLoss, side: LossSystem, found: LossAnswer) -> str:
         *([f"Too few runs yet with {listed(few)}."] if few else []),
     ]
     return f"{' '.join(parts)}\n"
-
-
-def _is_remedy(story: ReportedLoss, change: Odds) -> bool:
-    """Return whether a change is known to prevent the loss."""
-    return short(change.name) in story.remedies

@@ -8,7 +8,7 @@ sys.path.insert(0, str(DOCS))
 
 from kafka_releases import VERSIONS, table  # noqa: E402
 
-from ackproof.harness.shrinking.counterfactuals import NEWEST  # noqa: E402
+from ackproof.harness.counterfactuals.changes import NEWEST  # noqa: E402
 
 
 def test_ackproof_why_tries_the_newest_release_of_the_table() -> None:

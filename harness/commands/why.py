@@ -10,17 +10,12 @@ from ackproof.config.suggestions import unknown
 from ackproof.harness import directory as places
 from ackproof.harness.campaign import validation
 from ackproof.harness.commands.errors import fail, reported_errors
+from ackproof.harness.counterfactuals.answer import in_words, write
+from ackproof.harness.counterfactuals.changes import short, variants
+from ackproof.harness.counterfactuals.failures import NoCounterfactual, failure
+from ackproof.harness.counterfactuals.question import Question
 from ackproof.harness.exit_status import ExitStatus
-from ackproof.harness.shrinking.counterfactuals import (
-    NoCounterfactual,
-    Question,
-    failure,
-    in_words,
-    read_document,
-    short,
-    variants,
-    write,
-)
+from ackproof.harness.report import verdict
 from ackproof.harness.shrinking.judge import DIRECTORY as SHRUNK
 from ackproof.harness.shrinking.judge import SMALLEST, NothingToShrink
 from ackproof.harness.shrinking.recorded import as_recorded
@@ -114,8 +109,9 @@ def why(
 
 
 def _question(directory: Path, cell: str | None, guarantee: str | None) -> Question:
-    result = read_document(directory)
-    if result is None:
+    try:
+        result = verdict.read_document(directory / verdict.FILE)
+    except FileNotFoundError:
         fail(f"{directory} was not checked; run ackproof check {directory}", ExitStatus.USAGE)
     examined = failure(result, cell, guarantee)
     smallest = directory / SHRUNK / SMALLEST

@@ -15,27 +15,19 @@ from hypothesis import strategies as st
 from ackproof.checkers.verdict import CampaignResult, CellResult, Latency, RunResult, Verdict
 from ackproof.harness.campaign.validation import load
 from ackproof.harness.cli import cli
-from ackproof.harness.report import verdict
-from ackproof.harness.report.document import VerdictDocument
-from ackproof.harness.shrinking.counterfactuals import (
+from ackproof.harness.counterfactuals.answer import DOCUMENT, PAGE, Answer
+from ackproof.harness.counterfactuals.changes import (
     AS_IT_WAS,
-    DOCUMENT,
     NEWEST,
-    PAGE,
-    Answer,
-    Failure,
-    NoCounterfactual,
-    Odds,
-    Question,
     Variant,
-    compared,
-    failure,
-    hopeless,
-    odds,
-    runs_needed,
     translated,
     variants,
 )
+from ackproof.harness.counterfactuals.failures import Failure, NoCounterfactual, failure
+from ackproof.harness.counterfactuals.odds import Odds, compared, hopeless, odds, runs_needed
+from ackproof.harness.counterfactuals.question import Question
+from ackproof.harness.report import verdict
+from ackproof.harness.report.document import VerdictDocument
 from ackproof.harness.shrinking.reductions import Candidate
 from ackproof.harness.subprocesses import CachedRun
 from ackproof.infra.clients.builds import KAFKA_CLIENTS

@@ -14,6 +14,9 @@ from ackproof.checkers.context.final_reads import LISTED
 from ackproof.checkers.context.pace import WAITED
 from ackproof.checkers.verdict import CampaignResult, Cause, RunResult, Verdict
 from ackproof.harness.cli import cli
+from ackproof.harness.counterfactuals.answer import DOCUMENT, Answer, write
+from ackproof.harness.counterfactuals.failures import Failure
+from ackproof.harness.counterfactuals.odds import Odds, compared
 from ackproof.harness.directory import ResultsDirectoryError
 from ackproof.harness.known_losses import (
     ANSWERS,
@@ -30,14 +33,6 @@ from ackproof.harness.known_losses import (
     words,
 )
 from ackproof.harness.report import verdict
-from ackproof.harness.shrinking.counterfactuals import (
-    DOCUMENT,
-    Answer,
-    Failure,
-    Odds,
-    compared,
-    write,
-)
 from ackproof.harness.subprocesses import read_findings, write_findings
 from tests.support.builders.results import cell_result
 

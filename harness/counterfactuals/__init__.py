@@ -1,0 +1,1 @@
+"""Counterfactual root causes: what would have prevented a failure of a campaign."""
