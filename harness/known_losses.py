@@ -178,15 +178,24 @@ def finding(run: CachedRun, shows: Collection[str]) -> LossFinding | None:
     anomalies. Raises DamagedResults."""
     if (result := run.result) is None:
         return None
-    records = sum(result.anomalies.get(name) or 0 for name in shows)
-    if records:
-        outcome = LossOutcome.SEEN
-    elif is_conclusive(result, shows):
-        outcome = LossOutcome.NOT_SEEN
-    else:
-        outcome = LossOutcome.INCONCLUSIVE
-    version = result.versions.build
-    return LossFinding(seed=run.seed, outcome=outcome, records=records, version=version)
+    return LossFinding(
+        seed=run.seed,
+        outcome=outcome(result, shows),
+        records=_records(result, shows),
+        version=result.versions.build,
+    )
+
+
+def outcome(result: VerdictDocument, shows: Collection[str]) -> LossOutcome:
+    """Return what a run says of a loss that shows by these anomalies."""
+    if _records(result, shows):
+        return LossOutcome.SEEN
+    conclusive = is_conclusive(result, shows)
+    return LossOutcome.NOT_SEEN if conclusive else LossOutcome.INCONCLUSIVE
+
+
+def _records(result: VerdictDocument, shows: Collection[str]) -> int:
+    return sum(result.anomalies.get(name) or 0 for name in shows)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,16 +7,19 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import mean
 from types import FrameType
 from typing import IO, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
 from ackproof.harness.directory import ResultsDirectoryError
+from ackproof.harness.durations import lasted, will_last
 from ackproof.harness.exit_status import ExitStatus
 from ackproof.harness.interruption import SIGNALS
 from ackproof.harness.report import verdict
@@ -209,26 +212,63 @@ class CachedRun:
         return self.result is not None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedRun:
+    """One of many runs.
+
+    Attributes:
+        name: Its name in the output.
+        run: The run.
+        outcome: Returns in words what its result says.
+    """
+
+    name: str
+    run: CachedRun
+    outcome: Callable[[VerdictDocument], str]
+
+
 def carry_out_all(
-    runs: Iterable[tuple[str, CachedRun]], children: ChildProcesses, tell: Callable[[str], None]
+    runs: Iterable[PlannedRun],
+    children: ChildProcesses,
+    tell: Callable[[str], None],
+    left: Callable[[], int],
 ) -> bool:
-    """Carry out runs one after the other, each with its name, and return whether all came to a
+    """Carry out the runs without a result one after the other, and return whether all came to a
     verdict. At a request to stop it says how to continue. Raises DamagedResults.
 
-    ``tell`` receives a line for each run that is started, and for each without a verdict.
+    Args:
+        runs: The runs.
+        children: The runner of processes.
+        tell: Receives a line when a run starts, and one when it ends.
+        left: Returns the largest number of runs that may still come.
     """
-    whole = True
+    whole, took_s = True, list[float]()
     try:
-        for name, one in runs:
-            if one.result is None:
-                tell(f"{name}: {one.directory}")
-            if not one.carry_out(children):
-                tell(f"{name}: no verdict: {last_words(one.output)} ({one.output})")
+        for one in runs:
+            if one.run.result is not None:
+                continue
+            tell(f"{one.name}: {one.run.directory}")
+            began = time.monotonic()
+            one.run.carry_out(children)
+            took_s.append(time.monotonic() - began)
+            if (result := one.run.result) is None:
                 whole = False
+                said = f"no verdict: {last_words(one.run.output)} ({one.run.output})"
+            else:
+                said = one.outcome(result)
+            tell(f"  {said}, after {lasted(took_s[-1])}{_still(left(), mean(took_s))}")
     except Interrupted:
         tell("interrupted; run the command again to continue")
         return False
     return whole
+
+
+def _still(runs: int, each_s: float) -> str:
+    """Return how many runs may still come, and how long they take, in words."""
+    if not runs:
+        return ""
+    more = "1 more run" if runs == 1 else f"{runs} more runs"
+    return f"; at most {more}, about {will_last(runs * each_s)}"
 
 
 # --- findings -------------------------------------------------------------------------------------

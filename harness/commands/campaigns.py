@@ -1,6 +1,5 @@
 """``ackproof campaigns`` and ``ackproof demo``: the installed campaigns."""
 
-import math
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from ackproof.harness.campaign.plan.runs import runs_of
 from ackproof.harness.commands import options
 from ackproof.harness.commands.run import run
 from ackproof.harness.console import console
+from ackproof.harness.durations import will_last
 from ackproof.history.cell import library_of
 from ackproof.infra.api.interface import Capability
 from ackproof.infra.clients import builds
@@ -88,8 +88,6 @@ def needs_in_words(campaign: Campaign) -> Iterator[str]:
 
 def _duration(campaign: Campaign) -> str:
     runs = runs_of(campaign)
-    seconds = sum(
-        scheduler.duration_ms(campaign, one.faults) / 1000 + _AROUND_A_RUN_S for one in runs
+    return will_last(
+        sum(scheduler.duration_ms(campaign, one.faults) / 1000 + _AROUND_A_RUN_S for one in runs)
     )
-    minutes = math.ceil(seconds / 60)
-    return f"{minutes} min" if minutes < 120 else f"{round(minutes / 60)} h"

@@ -2,6 +2,7 @@
 known for."""
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 import click
@@ -18,12 +19,14 @@ from ackproof.harness.known_losses import (
     LossCounts,
     LossRuns,
     LossSystem,
+    outcome,
     page,
     read,
     words,
 )
 from ackproof.harness.subprocesses import (
     ChildProcesses,
+    PlannedRun,
     carry_out_all,
     read_findings,
     write_findings,
@@ -122,10 +125,16 @@ def _carry_out(runs: LossRuns, names: Sequence[str], seeds: int) -> bool:
     children = ChildProcesses()
     children.install()
     planned = (
-        (f"{name} on {side.name}, seed {one.seed}", one)
+        PlannedRun(
+            name=f"{name} on {side.name}, seed {one.seed}",
+            run=one,
+            outcome=partial(outcome, shows=runs.stories[name].shown(side)),
+        )
         for name, side, one in runs.planned(names, seeds)
     )
-    return carry_out_all(planned, children, click.echo)
+    return carry_out_all(
+        planned, children, click.echo, lambda: len(list(runs.planned(names, seeds)))
+    )
 
 
 def _tallies(runs: LossRuns, names: Sequence[str]) -> Iterator[tuple[str, LossSystem, LossCounts]]:

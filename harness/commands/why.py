@@ -20,7 +20,7 @@ from ackproof.harness.shrinking.judge import DIRECTORY as SHRUNK
 from ackproof.harness.shrinking.judge import SMALLEST, NothingToShrink
 from ackproof.harness.shrinking.recorded import as_recorded
 from ackproof.harness.shrinking.reductions import Candidate
-from ackproof.harness.subprocesses import ChildProcesses, carry_out_all
+from ackproof.harness.subprocesses import ChildProcesses, PlannedRun, carry_out_all
 from ackproof.infra.systems import prepare
 
 _RUNS = 6
@@ -160,7 +160,11 @@ def _carry_out(question: Question, runs: int) -> bool:
     children = ChildProcesses()
     children.install()
     named = (
-        (f"{one.directory.name} of {runs}, {variant.name}", one)
+        PlannedRun(
+            name=f"{one.directory.name} of {runs}, {variant.name}",
+            run=one,
+            outcome=question.outcome,
+        )
         for variant, one in question.planned(runs)
     )
-    return carry_out_all(named, children, click.echo)
+    return carry_out_all(named, children, click.echo, lambda: question.most_left(runs))

@@ -14,8 +14,9 @@ from pathlib import Path
 
 from ackproof.harness.counterfactuals.answer import Answer
 from ackproof.harness.counterfactuals.changes import AS_IT_WAS, LeftOut, Variant
-from ackproof.harness.counterfactuals.failures import Failure
+from ackproof.harness.counterfactuals.failures import Failure, failed
 from ackproof.harness.counterfactuals.odds import Odds, compared, hopeless, odds
+from ackproof.harness.report.document import VerdictDocument
 from ackproof.harness.subprocesses import CachedRun, last_words
 from ackproof.history.messages import printable
 from ackproof.history.storage import write_text
@@ -90,18 +91,34 @@ class Question:
             place = _place(variant, self.results)
             place.mkdir(parents=True, exist_ok=True)
             write_text(place / _CAMPAIGN, variant.text)
-        base, *_ = self.variants
         vain = Counter[str]()
         for number in range(1, runs + 1):
             for variant in self.chosen:
-                given_up = variant is not base and hopeless(
-                    self._odds(base), self._odds(variant), runs
-                )
-                if given_up or vain[variant.name] == VAIN_MAX:
+                if vain[variant.name] == VAIN_MAX or self._given_up(variant, runs):
                     continue
                 one = self._run(variant, number)
                 yield variant, one
                 vain[variant.name] += number <= VAIN_MAX and one.result is None
+
+    def outcome(self, result: VerdictDocument) -> str:
+        """Return the outcome of a run in words."""
+        came = failed(result, self.failure.guarantee)
+        if came is None:
+            return ": ".join(["inconclusive", *result.findings[:1]])
+        return self.failure.happened if came else f"no {self.failure.noun}"
+
+    def most_left(self, runs: int) -> int:
+        """Return how many of so many runs of each variant may still come. Raises DamagedResults."""
+        return sum(
+            self._run(variant, number).result is None
+            for variant in self.chosen
+            if not self._given_up(variant, runs)
+            for number in range(1, runs + 1)
+        )
+
+    def _given_up(self, variant: Variant, runs: int) -> bool:
+        base, *_ = self.variants
+        return variant is not base and hopeless(self._odds(base), self._odds(variant), runs)
 
     def _odds(self, variant: Variant) -> Odds:
         return odds(variant.name, self._runs(variant), self.failure.guarantee)

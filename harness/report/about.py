@@ -79,15 +79,6 @@ def seconds(start: int, end: int) -> float:
     return round((end - start) / NS_PER_S, 1)
 
 
-def lasted(took_s: float) -> str:
-    """Return a duration in words, such as ``3 min 5 s``."""
-    minutes, seconds = divmod(round(took_s), 60)
-    hours, minutes = divmod(minutes, 60)
-    if hours:
-        return f"{hours} h {minutes} min"
-    return f"{minutes} min {seconds} s" if minutes else f"{seconds} s"
-
-
 def moment(nanoseconds: int) -> str:
     """Return a time of the Unix epoch as text, such as ``2031-05-17T02:17:00.000Z``."""
     told = datetime.fromtimestamp(nanoseconds // 1_000_000 / 1000, UTC)

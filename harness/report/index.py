@@ -24,8 +24,8 @@ from markupsafe import Markup
 
 from ackproof.checkers.verdict import WORST_FIRST, Verdict
 from ackproof.harness.directory import CAMPAIGN_FILE, MATRIX_PAGE, RESULTS, DamagedResults
+from ackproof.harness.durations import lasted
 from ackproof.harness.report import PAGE, verdict
-from ackproof.harness.report.about import lasted
 from ackproof.harness.report.cell_document import CellDocument
 from ackproof.harness.report.document import VerdictDocument
 from ackproof.harness.report.opportunities import ExposureSummary, of_documents

@@ -17,8 +17,9 @@ from ackproof.checkers.checks.outages import OUTAGE_MIN_NS
 from ackproof.checkers.pictures.log_picture import LogPicture
 from ackproof.checkers.root_cause.causes import attributed_faults
 from ackproof.checkers.verdict import CampaignResult, Cause, Guarantee, Verdict
+from ackproof.harness.durations import lasted
 from ackproof.harness.report import axis, clients, figures, losses
-from ackproof.harness.report.about import About, lasted, moment
+from ackproof.harness.report.about import About, moment
 from ackproof.harness.report.axis.document import Document as AxisDocument
 from ackproof.harness.report.causes import WHAT, CauseGroup, Causes, cause_anchor
 from ackproof.harness.report.cell_names import CellKey

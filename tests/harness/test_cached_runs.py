@@ -1,5 +1,6 @@
 """A campaign that is run once: what is there is taken, what was killed halfway is not."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,7 +9,13 @@ import pytest
 from ackproof.checkers.verdict import CampaignResult, RunResult, Verdict
 from ackproof.harness.directory import DamagedResults
 from ackproof.harness.report import verdict
-from ackproof.harness.subprocesses import CachedRun, ChildProcesses, last_words
+from ackproof.harness.subprocesses import (
+    CachedRun,
+    ChildProcesses,
+    PlannedRun,
+    carry_out_all,
+    last_words,
+)
 from tests.support.builders.results import cell_result
 
 
@@ -58,3 +65,36 @@ def test_a_verdict_that_cannot_be_read_is_not_taken_for_none(once: CachedRun) ->
     (once.directory / verdict.FILE).write_text("{", encoding="utf-8")
     with pytest.raises(DamagedResults):
         once.carry_out(ChildProcesses())
+
+
+class QuickRun(CachedRun):
+    """A run that needs no servers: its result is written at once."""
+
+    def carry_out(self, _children: ChildProcesses) -> bool:
+        was_run(self)
+        return True
+
+
+def test_many_runs_tell_the_outcome_of_each_and_how_many_may_follow(once: CachedRun) -> None:
+    def at(number: int, kind: type[CachedRun]) -> CachedRun:
+        where = once.directory / str(number)
+        return kind(file=once.file, system="bundled", seed=1, directory=where)
+
+    there, new, wrong = at(1, CachedRun), at(2, QuickRun), at(3, CachedRun)
+    was_run(there)
+    told: list[str] = []
+    names = {"there": there, "new": new, "wrong": wrong}
+    planned = [
+        PlannedRun(name=name, run=run, outcome=lambda result: f"verdict {result.verdict}")
+        for name, run in names.items()
+    ]
+
+    def left() -> int:
+        return sum(one.result is None for one in names.values())
+
+    assert not carry_out_all(planned, ChildProcesses(), told.append, left), "one has no verdict"
+    assert told[0] == f"new: {new.directory}"
+    assert re.fullmatch(r"  verdict pass, after \d+ s; at most 1 more run, about \d+ min", told[1])
+    assert told[2] == f"wrong: {wrong.directory}"
+    assert told[3].startswith("  no verdict: ")
+    assert len(told) == 4, "what has a result is passed over"

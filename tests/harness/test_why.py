@@ -403,12 +403,25 @@ def test_hopeless_change_is_not_run_again(tmp_path: Path) -> None:
     question = question_of(
         tmp_path, variant(AS_IT_WAS, "a"), variant("vain", "b"), variant("acks=all", "c")
     )
-    run = []
+    run, left = [], []
     for one, planned in question.planned(6):
         was_run(planned.directory, 0 if one.name == "acks=all" else 5)
         run.append(one.name)
+        left.append(question.most_left(6))
     assert {name: run.count(name) for name in run} == {AS_IT_WAS: 6, "vain": 2, "acks=all": 6}
+    assert left == [17, 16, 15, 14, *range(9, -1, -1)], "four runs less at the second loss"
     assert question.answer.conclusion.endswith("reduces the loss most: acks=all.")
+
+
+def test_outcome_of_a_run_is_in_words(tmp_path: Path) -> None:
+    question = question_of(tmp_path, variant(AS_IT_WAS, "a"))
+    outcomes = []
+    for number, lost in enumerate((5, 0, None)):
+        was_run(tmp_path / str(number), lost)
+        outcomes.append(
+            question.outcome(verdict.read_document(tmp_path / f"{number}/verdict.json"))
+        )
+    assert outcomes == ["records were lost", "no loss", "inconclusive: busy"]
 
 
 # --- the command ----------------------------------------------------------------------------------
