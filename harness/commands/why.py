@@ -11,7 +11,7 @@ from ackproof.harness import directory as places
 from ackproof.harness.campaign import validation
 from ackproof.harness.commands.errors import fail, reported_errors
 from ackproof.harness.counterfactuals.answer import in_words, write
-from ackproof.harness.counterfactuals.changes import short, variants
+from ackproof.harness.counterfactuals.changes import shares_producers, short, variants
 from ackproof.harness.counterfactuals.failures import NoCounterfactual, failure
 from ackproof.harness.counterfactuals.question import Question
 from ackproof.harness.exit_status import ExitStatus
@@ -73,8 +73,9 @@ def why(
 
     The changes are settings, eligible leader replicas, the newest release, another client library,
     and each fault left out. The campaign is DIR/shrink/smallest.yaml if `ackproof shrink` made it,
-    or else the recorded run, in both cases with the cell that failed alone. The result is
-    DIR/why.md and DIR/why.json; a call about another cell or guarantee replaces them.
+    or else the recorded run, in both cases with the cell that failed alone, or with all cells if
+    they share producers. The result is DIR/why.md and DIR/why.json; a call about another cell or
+    guarantee replaces them.
 
     A change with which the failure still comes is given up as soon as its further runs could not
     show that it helps. Runs are kept: after Ctrl-C, the next call goes on with the rest. Exits
@@ -119,11 +120,16 @@ def _question(directory: Path, cell: str | None, guarantee: str | None) -> Quest
         origin = f"The campaign is {SHRUNK}/{SMALLEST}."
         campaign = validation.check(smallest, meant=True).campaign
     else:
-        origin = f"The campaign is run {examined.run} as it was recorded, with this cell alone."
+        origin = f"The campaign is run {examined.run} as it was recorded."
         campaign = validation.check(directory / places.CAMPAIGN_FILE, meant=True).campaign
         history = directory / "runs" / str(examined.run) / "history"
         campaign = as_recorded(campaign, examined.run, history)
-    found, left = variants(Candidate.of(campaign), examined.cell)
+    candidate = Candidate.of(campaign)
+    found, left = variants(candidate, examined.cell)
+    if shares_producers(candidate, examined.cell):
+        origin = f"{origin} It has all its cells, because they share producers."
+    else:
+        origin = f"{origin} It has this cell alone."
     return Question(
         results=directory,
         campaign=campaign.name,

@@ -184,6 +184,30 @@ def test_many_faults_are_not_left_out_one_by_one(tmp_path: Path) -> None:
     assert "ackproof shrink" in left(tmp_path, faults=DESIGN["faults"] * 5)["without one fault"]
 
 
+def test_cells_that_share_producers_stay_together(tmp_path: Path) -> None:
+    shared: dict[str, Any] = {
+        "cells": {**DESIGN["cells"], "acks": "all", "min.insync.replicas": [1, 2]},
+        "workload": {**DESIGN["workload"], "producers.shared": True},
+        "faults": [
+            {"fault": "kill", "target": f"leader(acks-all-minisr-{number}, 0)", "hold": "2s"}
+            for number in (1, 2)
+        ],
+    }
+    found = tried(tmp_path, "acks-all.minisr-1", **shared)
+    documents = {name: yaml.safe_load(one.text) for name, one in found.items()}
+    for name in (AS_IT_WAS, "enable.idempotence=true", "flush.messages=1"):
+        assert documents[name]["cells"]["min.insync.replicas"] == [1, 2]
+        assert [one["target"] for one in documents[name]["faults"]] == [
+            "leader(acks-all-minisr-1, 0)",
+            "leader(acks-all-minisr-2, 0)",
+        ]
+    untried = left(tmp_path, "acks-all.minisr-1", **shared)
+    assert untried["min.insync.replicas=2"].startswith("not valid here: "), "it would join them"
+    shared["workload"]["producers.shared"] = False
+    alone = yaml.safe_load(tried(tmp_path, "acks-all.minisr-1", **shared)[AS_IT_WAS].text)
+    assert alone["cells"]["min.insync.replicas"] == 1
+
+
 def test_unknown_cell_is_refused(tmp_path: Path) -> None:
     with pytest.raises(NoCounterfactual, match="no cell acks-0"):
         variants(candidate(tmp_path), "acks-0")
