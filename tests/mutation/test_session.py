@@ -335,6 +335,13 @@ def test_page_counts_campaigns_of_a_random_sample_alone() -> None:
         f"/{sum(one.component == first.component for one in (first, second, third))}"
     )
     assert "expected of it" in cells(text, f"`{fifth.name}`")[2]
+    assert f"## Not found by campaigns\n\n- `{second.name}`: " in text
+    assert text.count("\n- `") == 1
+
+
+def test_reasons_are_of_mutants_and_end_as_sentences() -> None:
+    assert set(page.reasons()) <= set(ALL)
+    assert all(reason.strip().endswith(".") for reason in page.reasons().values())
 
 
 @pytest.mark.parametrize("finding", [FOUND, UNCERTAIN])

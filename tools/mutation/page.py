@@ -12,12 +12,17 @@ import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from itertools import takewhile
+from pathlib import Path
 from typing import Protocol
 
+from pydantic import TypeAdapter
+
+from ackproof.config import documents
 from ackproof.harness.report.chance import interval
 from tools.mutation.mutants import COMPONENTS, Mutant, digest, drawn
 from tools.mutation.results import Method, Outcome, Result
 
+_MISSED = Path(__file__).parent / "missed.yaml"
 STALE = "†"
 _NOT_RUN = "not run"
 _WHY_MAX = 160
@@ -71,6 +76,7 @@ def page(mutants: Mapping[str, Mutant], known: Known, written: date, sources: st
         _INTRODUCTION,
         f"Measured on {written}: catalogue `{digest(mutants)}`, sources `{sources}`.\n",
         *_summary(mutants, known),
+        *_not_found_by_campaigns(mutants, known),
         "## Results\n",
         "The simulator finds a mutant in the same seed on every machine. *no*: examined, not "
         "found; empty: not examined.\n",
@@ -232,6 +238,27 @@ def _not_found(mutants: Mapping[str, Mutant], known: Known) -> Iterator[str]:
         those = [one for one in left if one.expected is expected]
         if those:
             yield f"{heading} {', '.join(f'`{one.name}`' for one in those)}.\n"
+
+
+def reasons() -> Mapping[str, str]:
+    """Return the reasons why campaigns do not find mutants, by the mutants' names."""
+    return TypeAdapter(dict[str, str]).validate_python(documents.read(_MISSED).content)
+
+
+def _not_found_by_campaigns(mutants: Mapping[str, Mutant], known: Known) -> Iterator[str]:
+    """Yield why campaigns did not find the mutants of their random sample."""
+    known_reasons = reasons()
+    left = [
+        mutant
+        for mutant, result in _counted(mutants.values(), known, Method.CAMPAIGN)
+        if result.finding.outcome is not Outcome.FOUND
+    ]
+    if left:
+        yield "## Not found by campaigns\n"
+        yield "".join(
+            f"- `{one.name}`: {known_reasons.get(one.name, 'the reason is not known').strip()}\n"
+            for one in sorted(left, key=lambda one: one.name)
+        )
 
 
 # --- table ------------------------------------------------------------------------------------
