@@ -335,7 +335,7 @@ def test_page_counts_campaigns_of_a_random_sample_alone() -> None:
         f"/{sum(one.component == first.component for one in (first, second, third))}"
     )
     assert "expected of it" in cells(text, f"`{fifth.name}`")[2]
-    assert f"## Not found by campaigns\n\n- `{second.name}`: " in text
+    assert f"## Misses of campaigns\n\n- `{second.name}`: " in text
     assert text.count("\n- `") == 1
 
 

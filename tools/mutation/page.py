@@ -254,7 +254,7 @@ def _not_found_by_campaigns(mutants: Mapping[str, Mutant], known: Known) -> Iter
         if result.finding.outcome is not Outcome.FOUND
     ]
     if left:
-        yield "## Not found by campaigns\n"
+        yield "## Misses of campaigns\n"
         yield "".join(
             f"- `{one.name}`: {known_reasons.get(one.name, 'the reason is not known').strip()}\n"
             for one in sorted(left, key=lambda one: one.name)
