@@ -204,11 +204,14 @@ class CachedRun:
         where = ["--system", self.system, "--seed", str(self.seed), "--out", str(self.directory)]
         if self.metadata_quorum is not None:
             where += ["--metadata-quorum", self.metadata_quorum]
-        with self.output.open("wb") as said:
-            children.campaign([str(self.file), *where], said)
-        if children.asked_to_stop:  # the report is only of a part of the campaign
+        try:
+            with self.output.open("wb") as said:
+                children.campaign([str(self.file), *where], said)
+            children.check()
+        except Interrupted:  # the report is only of a part of the campaign
             shutil.rmtree(self.directory, ignore_errors=True)
-        children.check()
+            self.output.unlink()
+            raise
         return self.result is not None
 
 

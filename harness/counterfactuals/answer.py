@@ -50,8 +50,8 @@ class Answer:
             return "No run of the campaign as it was is conclusive, so nothing is compared with it."
         if not base.failed:
             return (
-                f"The {noun} did not come back in {base.runs} runs of the campaign as it was, so "
-                "they say nothing about its cause."
+                f"The {noun} did not come back in {_runs(base.runs)} of the campaign as it was, so "
+                "nothing is said about its cause."
             )
         if best:
             which = "this one reduces" if len(best) == 1 else "these reduce"
@@ -128,6 +128,10 @@ has a rank if it is shown to help, with all tests together (Tarone, Holm); chang
 their intervals overlap. A change is given up when further runs could no longer show that it \
 helps. The times of acks are medians of the runs, without a test. New clusters of Kafka 4.1 and \
 later have eligible leader replicas."""
+
+
+def _runs(number: int) -> str:
+    return "1 run" if number == 1 else f"{number} runs"
 
 
 def in_words(one: Odds) -> str:

@@ -1,17 +1,21 @@
 """A campaign that is run once: what is there is taken, what was killed halfway is not."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import IO
 
 import pytest
 
 from ackproof.checkers.verdict import CampaignResult, RunResult, Verdict
 from ackproof.harness.directory import DamagedResults
+from ackproof.harness.exit_status import ExitStatus
 from ackproof.harness.report import verdict
 from ackproof.harness.subprocesses import (
     CachedRun,
     ChildProcesses,
+    Interrupted,
     PlannedRun,
     carry_out_all,
     last_words,
@@ -51,6 +55,25 @@ def test_run_without_a_verdict_keeps_its_error_output(once: CachedRun) -> None:
     first, *_ = once.output.read_text(encoding="utf-8").splitlines()
     assert last_words(once.output) == first, "its cause, and not the number of problems"
     assert once.result is None
+
+
+class StoppedHalfway(ChildProcesses):
+    """A runner that is asked to stop in the middle of a campaign."""
+
+    asked_to_stop = False
+
+    def campaign(self, arguments: Sequence[str], output: IO[bytes] | None = None) -> ExitStatus:
+        assert output is not None
+        output.write(b"interrupted\n")
+        Path(arguments[-1]).mkdir()
+        self.asked_to_stop = True
+        return ExitStatus.INCONCLUSIVE
+
+
+def test_run_that_was_asked_to_stop_leaves_nothing(once: CachedRun) -> None:
+    with pytest.raises(Interrupted):
+        once.carry_out(StoppedHalfway())
+    assert list(once.directory.parent.iterdir()) == [], "its output would pass for its last words"
 
 
 def test_metadata_quorum_is_passed_to_the_run(once: CachedRun) -> None:

@@ -295,7 +295,8 @@ def test_too_few_runs_rank_nothing_and_say_so() -> None:
 def test_loss_that_did_not_come_back_says_nothing_about_its_cause() -> None:
     base = of(AS_IT_WAS, 0, 10)
     answer = answer_of(base, *compared(base, [of("a", 0, 10)]))
-    assert "did not come back in 10 runs" in answer.conclusion
+    assert "did not come back in 10 runs of" in answer.conclusion
+    assert "did not come back in 1 run of" in answer_of(of(AS_IT_WAS, 0, 1)).conclusion
 
 
 def answer_of(base: Odds, *changes: Odds) -> Answer:
