@@ -428,7 +428,7 @@ each with its own seed, showed the loss; in brackets the 95 % interval of that p
 without effect or with too little evidence is *inconclusive* and not counted.
 
 The sections say what prevents a loss where `ackproof why` was asked about a run of it: one change \
-at a time, six to twelve runs each, and fewer where more could no longer show that it helps \
+at a time, four to twelve runs each, and fewer where more could no longer show that it helps \
 ([how](schedules.md#counterfactuals); `known-losses-why.json`). *The known remedy* is the setting, \
 or a release with the correction, that the sources name.
 """
