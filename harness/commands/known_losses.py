@@ -124,16 +124,16 @@ def _carry_out(runs: LossRuns, names: Sequence[str], seeds: int) -> bool:
         prepare(system, click.echo)
     children = ChildProcesses()
     children.install()
-    planned = (
+    planned = [
         PlannedRun(
             name=f"{name} on {side.name}, seed {one.seed}",
             run=one,
             outcome=partial(outcome, shows=runs.stories[name].shown(side)),
         )
         for name, side, one in runs.planned(names, seeds)
-    )
+    ]
     return carry_out_all(
-        planned, children, click.echo, lambda: len(list(runs.planned(names, seeds)))
+        planned, children, click.echo, lambda: sum(one.run.result is None for one in planned)
     )
 
 

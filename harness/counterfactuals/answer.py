@@ -21,7 +21,7 @@ VERSION = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """The answer to a :class:`Question`.
+    """The answer to a question of ``ackproof why``.
 
     Attributes:
         campaign: The name of the campaign.
@@ -50,8 +50,8 @@ class Answer:
             return "No run of the campaign as it was is conclusive, so nothing is compared with it."
         if not base.failed:
             return (
-                f"The {noun} did not come back in {_runs(base.runs)} of the campaign as it was, so "
-                "nothing is said about its cause."
+                f"The {noun} did not come back in {runs_in_words(base.runs)} of the campaign as it "
+                "was, so nothing is said about its cause."
             )
         if best:
             which = "this one reduces" if len(best) == 1 else "these reduce"
@@ -130,7 +130,8 @@ helps. The times of acks are medians of the runs, without a test. New clusters o
 later have eligible leader replicas."""
 
 
-def _runs(number: int) -> str:
+def runs_in_words(number: int) -> str:
+    """Return a number of runs in words: ``1 run``, ``6 runs``."""
     return "1 run" if number == 1 else f"{number} runs"
 
 

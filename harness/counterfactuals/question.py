@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ackproof.harness.counterfactuals.answer import Answer
+from ackproof.harness.counterfactuals.answer import Answer, runs_in_words
 from ackproof.harness.counterfactuals.changes import AS_IT_WAS, LeftOut, Variant
 from ackproof.harness.counterfactuals.failures import Failure, failed
 from ackproof.harness.counterfactuals.odds import Odds, compared, hopeless, odds
@@ -94,7 +94,7 @@ class Question:
         vain = Counter[str]()
         for number in range(1, runs + 1):
             for variant in self.chosen:
-                if vain[variant.name] == VAIN_MAX or self._given_up(variant, runs):
+                if vain[variant.name] == VAIN_MAX or self._given_up(variant, self._base_odds, runs):
                     continue
                 one = self._run(variant, number)
                 yield variant, one
@@ -109,26 +109,29 @@ class Question:
 
     def most_left(self, runs: int) -> int:
         """Return how many of so many runs of each variant may still come. Raises DamagedResults."""
+        base = self._base_odds
         return sum(
             self._run(variant, number).result is None
             for variant in self.chosen
-            if not self._given_up(variant, runs)
+            if not self._given_up(variant, base, runs)
             for number in range(1, runs + 1)
         )
 
-    def _given_up(self, variant: Variant, runs: int) -> bool:
-        base, *_ = self.variants
-        return variant is not base and hopeless(self._odds(base), self._odds(variant), runs)
+    def _given_up(self, variant: Variant, base: Odds, runs: int) -> bool:
+        return variant.name != AS_IT_WAS and hopeless(base, self._odds(variant), runs)
+
+    @property
+    def _base_odds(self) -> Odds:
+        return self._odds(self.variants[0])
 
     def _odds(self, variant: Variant) -> Odds:
         return odds(variant.name, self._runs(variant), self.failure.guarantee)
 
     @property
-    def answer(self) -> "Answer":
+    def answer(self) -> Answer:
         """Return the answer of all runs so far, also of changes that are not wanted now. Raises
         DamagedResults."""
-        first, *changed = self.variants
-        base = self._odds(first)
+        base, changed = self._base_odds, self.variants[1:]
         run = [one for one in changed if self._runs(one)]
         left = [self._without_runs(one) for one in changed if one not in run]
         return Answer(
@@ -145,8 +148,7 @@ class Question:
         if not outputs:
             return LeftOut(name=variant.name, reason="not run yet")
         words = printable(last_words(max(outputs, key=lambda one: one.stat().st_mtime)))
-        runs = "1 run" if len(outputs) == 1 else f"{len(outputs)} runs"
-        reason = f"no verdict in {runs}, at last: {words}"
+        reason = f"no verdict in {runs_in_words(len(outputs))}, at last: {words}"
         return LeftOut(name=variant.name, reason=reason)
 
     def _runs(self, variant: Variant) -> list[CachedRun]:
