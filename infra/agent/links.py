@@ -114,8 +114,8 @@ def _apply(
     spared_port: int | None,
     forgotten: int | None = None,
 ) -> None:
-    """Apply the impairments. A queue exists before packets are marked for it, and ends after
-    them."""
+    """Apply the impairments. A queue exists before packets are marked for it, is filled when they
+    are, and ends after them."""
     on = list(active)
     asked = queues.asked(one for one in on if one.impairment.kind in _QUEUED)
     if changed.impairment.kind in _QUEUED and changed.addresses in asked:
@@ -126,6 +126,8 @@ def _apply(
     _nft(rules.script(on, marks, spared_port, forgotten))
     if changed.addresses not in asked:
         _queues.drop(changed.addresses)
+    elif changed.impairment.kind in _QUEUED:
+        _queues.fill(changed.addresses)
 
 
 def _connections(peer: Sequence[str], impairment: Impairment) -> tuple[tuple[str, int, int], ...]:

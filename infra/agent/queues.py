@@ -35,8 +35,9 @@ _OUTGOING_QUEUE = 0x5411  # TIOCOUTQ, which Linux calls SIOCOUTQ of a socket
 class QueueFiller:
     """A sender that keeps ``depth_bytes`` waiting on the way to ``address`` until it is closed.
 
-    The kernel reports how much a socket has sent that has not left the queue. It counts more bytes
-    than are on the wire. The first messages show how many more.
+    They wait when the constructor returns, if there is a queue. The kernel reports how much a
+    socket has sent that has not left the queue. It counts more bytes than are on the wire. The
+    first messages show how many more.
     """
 
     def __init__(self, address: str, depth_bytes: int) -> None:
@@ -46,8 +47,10 @@ class QueueFiller:
         self._socket = socket.socket(family, socket.SOCK_DGRAM)
         self._socket.setblocking(False)
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 20)
+        self._accounted = 1
+        self._fill()
         self._closing = threading.Event()
-        self._thread = threading.Thread(target=self._fill, name="filler", daemon=True)
+        self._thread = threading.Thread(target=self._keep_full, name="filler", daemon=True)
         self._thread.start()
 
     def close(self) -> None:
@@ -56,16 +59,18 @@ class QueueFiller:
         self._thread.join()
         self._socket.close()
 
-    def _fill(self) -> None:
-        accounted = 1
+    def _keep_full(self) -> None:
         while not self._closing.wait(_LOOK_EVERY_S):
-            # The number of messages is limited: without a queue none waits, and the loop would
-            # never end.
-            for _ in range(self._messages):
-                before = self._waiting()
-                if before >= self._messages * accounted or not self._send():
-                    break
-                accounted = max(accounted, self._waiting() - before)
+            self._fill()
+
+    def _fill(self) -> None:
+        # The number of messages is limited: without a queue none waits, and the loop would never
+        # end.
+        for _ in range(self._messages):
+            before = self._waiting()
+            if before >= self._messages * self._accounted or not self._send():
+                break
+            self._accounted = max(self._accounted, self._waiting() - before)
 
     def _waiting(self) -> int:
         """Return the bytes that wait, as the kernel counts them."""
@@ -142,11 +147,14 @@ class Queues:
         return {peer: f"{_HANDLE}{self._classes[peer]:x}" for peer in self._on}
 
     def put(self, peer: Peer, queue: PeerQueue) -> None:
-        """Let packets to ``peer`` wait in ``queue`` from now on. Raises Refused."""
+        """Make the queue for packets to ``peer``, or change it. Raises Refused.
+
+        A standing queue of before goes on until :meth:`fill`, so that a link that stays slow is
+        never quick meanwhile.
+        """
         number = self._classes.setdefault(peer, _FIRST_CLASS + len(self._classes))
-        self.rest(peer)
         self._on[peer] = queue  # first, so that a half-made queue is undone, too
-        by_queueing = queue.delay_ms > 0 and not _has_netem()
+        by_queueing = _by_queueing(queue)
         rate = queueing_rate(queue) if by_queueing else queue.kbit or _UNHINDERED_KBIT
         leaf = _NARROW
         if queue.delay_ms:
@@ -159,8 +167,19 @@ class Queues:
                 f"htb rate {rate:d}kbit quantum 1514",
                 f"qdisc replace dev {device} parent {_HANDLE}{number:x} {leaf}",
             )
-        if by_queueing:
-            self._fillers[peer] = QueueFiller(peer[0], rate * _standing_ms(queue.delay_ms) // 8)
+
+    def fill(self, peer: Peer) -> None:
+        """Let packets to ``peer`` wait behind others from now on, if its queue asks for that.
+
+        Messages are sent only when the rules mark them: the others would flood the peer.
+        """
+        queue = self._on[peer]
+        before = self._fillers.pop(peer, None)
+        if _by_queueing(queue):
+            depth = queueing_rate(queue) * _standing_ms(queue.delay_ms) // 8
+            self._fillers[peer] = QueueFiller(peer[0], depth)
+        if before is not None:
+            before.close()
 
     def drop(self, peer: Peer) -> None:
         """Undo :meth:`put`. Idempotent. With the last queue, the default discipline returns."""
@@ -204,6 +223,11 @@ def check() -> None:
     _try(BY_QUEUEING)
     for device in _roots():
         _ours(device)
+
+
+def _by_queueing(queue: PeerQueue) -> bool:
+    """Return whether a standing queue makes the link slow."""
+    return queue.delay_ms > 0 and not _has_netem()
 
 
 _netem: list[bool] = []

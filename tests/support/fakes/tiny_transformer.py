@@ -61,9 +61,9 @@ class Transformer:
             case "init" | "begin" | "abort":
                 say("done")
             case "close":
+                sys.stderr.write("told: close\n")  # first: after the answer it may be killed
                 self.report("revoked 0")
                 say("done")
-                sys.stderr.write("told: close\n")
             case _:
                 sys.stderr.write(f"told: {line}")
 
