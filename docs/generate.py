@@ -9,7 +9,8 @@
 - ``docs/detection.md``: the sentences which say that the catalogue of broken brokers, or the broker
   or the simulator, has changed since the page was measured.
 - ``docs/campaign.schema.json`` and ``docs/campaigns.md``: of the campaign file's model.
-- ``README.md``: its table of known losses, of the findings in ``docs/known-losses.json``.
+- ``README.md``: its tables of known losses and of detection, of the findings in
+  ``docs/known-losses.json`` and ``docs/kafka-mutants.json``, and of ``docs/detection.md``.
 
 With ``--check`` it writes nothing, names what is stale, and exits with 1 if there is anything.
 """
@@ -33,6 +34,11 @@ from ackproof.broker.config import (  # noqa: E402
 from ackproof.checkers.checks.catalogue import CATALOGUE  # noqa: E402
 from ackproof.harness import known_losses  # noqa: E402
 from ackproof.harness.campaign.docs import reference_page, schema_text  # noqa: E402
+from ackproof.harness.commands.mutants import SYSTEM  # noqa: E402
+from ackproof.harness.commands.options import campaign_file  # noqa: E402
+from ackproof.harness.mutants import page as mutants  # noqa: E402
+from ackproof.harness.mutants.catalogue import catalogue as kafka_mutants  # noqa: E402
+from ackproof.harness.mutants.runs import FINDINGS, MutantRuns  # noqa: E402
 from ackproof.harness.report import document  # noqa: E402
 from ackproof.harness.side_by_side import document as matrix  # noqa: E402
 from ackproof.harness.subprocesses import read_findings  # noqa: E402
@@ -94,11 +100,18 @@ def checkers_page() -> str:
         f"| `{name}` | {one.summary} | {one.breaks or 'none'} |"
         for name, one in CATALOGUE.built_in.items()
     ]
-    return _with_table("docs/checkers.md", "checkers/checks/catalogue.py", "\n".join(lines) + "\n")
+    page = (ROOT / "docs/checkers.md").read_text(encoding="utf-8")
+    return _with_table(page, "checkers/checks/catalogue.py", "\n".join(lines) + "\n")
 
 
 def readme() -> str:
-    """The README with the table of what was found by now."""
+    """The README with the tables of what was found by now."""
+    page = (ROOT / "README.md").read_text(encoding="utf-8")
+    page = _with_table(page, "docs/known-losses.json", _known_losses())
+    return _with_table(page, "docs/kafka-mutants.json and docs/detection.md", _detection())
+
+
+def _known_losses() -> str:
     stories = ROOT / "campaigns/known-losses/stories.yaml"
     runs = known_losses.LossRuns(
         stories=known_losses.read(stories),
@@ -106,14 +119,29 @@ def readme() -> str:
         results=ROOT / "nowhere",  # of the findings that are kept alone
         before=read_findings(ROOT / "docs/known-losses.json", known_losses.FINDINGS),
     )
-    table = known_losses.overview(runs.stories, runs.tally)
-    return _with_table("README.md", "docs/known-losses.json", table)
+    return known_losses.overview(runs.stories, runs.tally)
+
+
+def _detection() -> str:
+    runs = MutantRuns(
+        system=SYSTEM,
+        only=None,
+        file=lambda name: campaign_file(Path(name)),
+        within_ms=None,
+        results=ROOT / "nowhere",
+        byteman=ROOT / "nowhere",
+        before=read_findings(ROOT / "docs/kafka-mutants.json", FINDINGS),
+    )
+    measured = (ROOT / "docs/detection.md").read_text(encoding="utf-8")
+    head = "| broken on purpose | judge | found |\n| --- | --- | --- |\n"
+    rows = mutants.overview(SYSTEM, *mutants.collected(runs, kafka_mutants()))
+    return head + rows + detection.overview(measured)
 
 
 def _with_table(page: str, source: str, table: str) -> str:
-    """The page with a table between the lines that say what it is made of."""
+    """The text of a page with a table between the lines that say what it is made of."""
     begin, end = f"<!-- made of {source} -->\n", "<!-- until here -->\n"
-    before, _, rest = (ROOT / page).read_text(encoding="utf-8").partition(begin)
+    before, _, rest = page.partition(begin)
     _, _, after = rest.partition(end)
     return f"{before}{begin}\n{table}\n{end}{after}"
 

@@ -19,6 +19,7 @@ from ackproof.harness.mutants.catalogue import (
 from ackproof.harness.mutants.jepsen import CLASSPATH, jepsen_checker
 from ackproof.harness.mutants.page import (
     MutantSummary,
+    collected,
     held,
     judgement_words,
     page,
@@ -42,7 +43,7 @@ from ackproof.history.storage import write_text
 from ackproof.infra.systems import parse, prepare
 from ackproof.infra.systems.kafka.product import KafkaBuild
 
-_SYSTEM = "kafka:4.4.0"
+SYSTEM = "kafka:4.4.0"
 """The release that the catalogue was written for."""
 
 
@@ -52,7 +53,7 @@ def _release(_context: click.Context, _option: click.Parameter, text: str) -> st
     except ValueError as refusal:
         raise click.BadParameter(str(refusal)) from None
     if not isinstance(build, KafkaBuild) or build.release.agent is not None:
-        raise click.BadParameter(f"{text}: mutants are made of one release, such as {_SYSTEM}")
+        raise click.BadParameter(f"{text}: mutants are made of one release, such as {SYSTEM}")
     return build.text
 
 
@@ -103,7 +104,7 @@ judged, or the session was interrupted; 5 a file, Maven, Jepsen or a backend cou
 @click.option(
     "--system",
     callback=_release,
-    default=_SYSTEM,
+    default=SYSTEM,
     show_default=True,
     help="Break this release. The rules are written for the default.",
 )
@@ -192,12 +193,8 @@ def mutants(
         if runs.jepsen is not None and seeds:
             _try_jepsen(runs.jepsen, results)
         finished = _carry_out(runs, list(chosen.values()), list(known.values()), seeds)
-        unmutated = {one: runs.findings(None, one) for one in runs.campaigns(known.values())}
+        unmutated, found = collected(runs, known)
         release = {campaign: summary(findings) for campaign, findings in unmutated.items()}
-        found = {}
-        for name, one in known.items():
-            campaign = runs.campaign(one)
-            found[name] = summary(runs.findings(one, campaign), release[campaign])
         made.parent.mkdir(parents=True, exist_ok=True)
         write_findings(kept, runs.all_findings(known.values()), FINDINGS)
         write_text(made, page(runs.described(list(unmutated)), unmutated, known, found))

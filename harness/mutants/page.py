@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ackproof.harness.mutants.catalogue import KafkaMutant, MutantKind
 from ackproof.harness.mutants.jepsen import Judgement, together
-from ackproof.harness.mutants.runs import Detection, MutantFinding
+from ackproof.harness.mutants.runs import Detection, MutantFinding, MutantRuns
 from ackproof.harness.report.chance import interval
 
 NOT_RUN = "not run"
@@ -34,6 +34,7 @@ Chance has a part in these finds: a power failure takes records in some runs and
 _MINUTES = (5, 10, 60)
 _SECONDS_A_MINUTE = 60
 _WHY_MAX = 120
+_CONCLUSIVE = (Detection.FOUND, Detection.NOT_FOUND)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +82,40 @@ def summary(
                     unmutated=unmutated,
                 )
     return MutantSummary()
+
+
+def collected(
+    runs: MutantRuns, mutants: Mapping[str, KafkaMutant]
+) -> tuple[Mapping[str, Sequence[MutantFinding]], Mapping[str, MutantSummary]]:
+    """Return the findings of the release itself, by campaign, and the summary of each mutant, by
+    its name."""
+    unmutated = {one: runs.findings(None, one) for one in runs.campaigns(mutants.values())}
+    release = {campaign: summary(findings) for campaign, findings in unmutated.items()}
+    found = {}
+    for name, one in mutants.items():
+        campaign = runs.campaign(one)
+        found[name] = summary(runs.findings(one, campaign), release[campaign])
+    return unmutated, found
+
+
+def overview(
+    system: str,
+    unmutated: Mapping[str, Sequence[MutantFinding]],
+    summaries: Mapping[str, MutantSummary],
+) -> str:
+    """Return the rows of the README's table about a release and its mutants."""
+    judged = _judged(summaries.values())
+    judges = ("`replication_test`, on their histories", "Jepsen's checker, on their histories")
+    release = f"Apache Kafka {system.removeprefix('kafka:')}"
+    rows = [
+        f"| [{release}](docs/kafka-mutants.md) | campaigns | {_found_of(judged)} |",
+        *(f"| | {one} | {share} |" for one, share in zip(judges, _shares(judged), strict=True)),
+        *(
+            f"| nothing: {release} itself | runs of `{Path(one).stem}` | {_found_of(runs)} |"
+            for one, runs in unmutated.items()
+        ),
+    ]
+    return "\n".join(rows) + "\n"
 
 
 def page(
@@ -205,16 +240,32 @@ def _score(
     lines = [f"| | {' | '.join(columns)} |", f"| --- |{' ---: |' * len(columns)}"]
     for kind in MutantKind:
         those = [summaries[one.name] for one in mutants.values() if one.kind is kind]
-        judged = [one for one in those if one.detection in (Detection.FOUND, Detection.NOT_FOUND)]
+        judged = _judged(those)
         found = [one for one in judged if one.detection is Detection.FOUND]
         curve = [
             sum(one.seconds is not None and one.seconds <= m * _SECONDS_A_MINUTE for one in found)
             for m in _MINUTES
         ]
-        others = map(_share, zip(*map(_others, judged), strict=True)) if judged else ("", "")
-        cells = [len(those), len(judged), len(found), *others, *curve]
+        cells = [len(those), len(judged), len(found), *_shares(judged), *curve]
         lines.append(f"| {kind.value} | {' | '.join(map(str, cells))} |")
     return lines
+
+
+def _judged(summaries: Iterable[MutantSummary]) -> Sequence[MutantSummary]:
+    return [one for one in summaries if one.detection in _CONCLUSIVE]
+
+
+def _found_of(results: Iterable[MutantSummary | MutantFinding]) -> str:
+    """Return how many of the conclusive results are finds in words, with the 95 % interval."""
+    conclusive = [one.detection for one in results if one.detection in _CONCLUSIVE]
+    found, number = conclusive.count(Detection.FOUND), len(conclusive)
+    return f"{found} of {number} ({interval(found, number)})" if number else NOT_RUN
+
+
+def _shares(judged: Sequence[MutantSummary]) -> Sequence[str]:
+    """Return the share that each other judge found."""
+    others = zip(*map(_others, judged), strict=True)
+    return list(map(_share, others)) if judged else ("", "")
 
 
 def _share(judged: Iterable[tuple[Judgement | None, Collection[str] | None]]) -> str:

@@ -21,7 +21,7 @@ from ackproof.harness.mutants.catalogue import (
     write_agent,
 )
 from ackproof.harness.mutants.jepsen import VALID, Effect, Error, Judgement, judgement
-from ackproof.harness.mutants.page import page, summary, words
+from ackproof.harness.mutants.page import overview, page, summary, words
 from ackproof.harness.mutants.runs import (
     FINDINGS,
     UNMUTATED,
@@ -452,6 +452,26 @@ def test_error_of_another_judge_counts_unless_the_unmutated_release_has_it(
     text = page("c", {"c": sound}, {mutant.name: mutant}, {mutant.name: found})
     assert f"| `nothing-kept` | not found in 1 |  |  |  | {row} |" in text
     assert f"| planted | 1 | 1 | 0 |  | {share} | 0" in text
+
+
+def test_overview_has_each_judge_and_each_control() -> None:
+    sound = [finding(seed, Detection.NOT_FOUND, replication_test=VALID) for seed in (1, 2)]
+    unsure = finding(3, Detection.INCONCLUSIVE)
+    seen = finding(1, Detection.FOUND, guarantee="commits-kept", replication_test=VALID)
+    summaries = {
+        "seen": summary([seen], summary(sound)),
+        "missed": summary([finding(1, Detection.NOT_FOUND)], summary(sound)),
+        "without": summary([finding(1, Detection.NO_EFFECT)], summary(sound)),
+    }
+    text = overview("kafka:4.4.0", {"here/c.yaml": [*sound, unsure], "d": []}, summaries)
+    assert text.splitlines() == [
+        "| [Apache Kafka 4.4.0](docs/kafka-mutants.md) | campaigns | 1 of 2 (1 to 99 %) |",
+        "| | `replication_test`, on their histories | 0 of 1 |",
+        "| | Jepsen's checker, on their histories |  |",
+        "| nothing: Apache Kafka 4.4.0 itself | runs of `c` | 0 of 2 (0 to 84 %) |",
+        "| nothing: Apache Kafka 4.4.0 itself | runs of `d` | not run |",
+    ]
+    assert "| campaigns | not run |" in overview("kafka:4.4.0", {}, {"unknown": summary([])})
 
 
 def test_find_on_the_unmutated_release_makes_no_find_count(mutant: KafkaMutant) -> None:

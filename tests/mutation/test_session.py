@@ -334,6 +334,10 @@ def test_page_counts_campaigns_of_a_random_sample_alone() -> None:
     assert cells(text, first.component)[-1].endswith(
         f"/{sum(one.component == first.component for one in (first, second, third))}"
     )
+    assert page.overview(text).splitlines() == [
+        "| [the bundled broker](docs/detection.md) | simulator | not run |",
+        "| | campaigns, on a random sample of its mutants | 2 of 3 (9 to 99 %) |",
+    ]
     assert "expected of it" in cells(text, f"`{fifth.name}`")[2]
     assert f"## Misses of campaigns\n\n- `{second.name}`: " in text
     assert text.count("\n- `") == 1

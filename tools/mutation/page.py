@@ -26,6 +26,9 @@ _MISSED = Path(__file__).parent / "missed.yaml"
 STALE = "†"
 _NOT_RUN = "not run"
 _WHY_MAX = 160
+_FOUND = "found"
+_SHARE = re.compile(r"(\d+)/(\d+) \((\d+ %)(?:, (.*))?\)")
+"""A share as :func:`_found_of` writes it."""
 
 _INTRODUCTION = f"""\
 # Detection of broken brokers
@@ -98,6 +101,21 @@ def compared(text: str, mutants: Mapping[str, Mutant], sources: str) -> str:
         return " ".join([match[1], *changes])
 
     return _MEASURED.sub(measured, text, count=1)
+
+
+def overview(text: str) -> str:
+    """Return the rows of the README's table about the bundled broker. ``text`` is the page.
+
+    The tests are left out: only developers of the broker run them.
+    """
+    (line,) = (line for line in text.splitlines() if line.startswith(f"| {_FOUND} |"))
+    by_method = dict(zip(_COLUMNS, line.split(" | ")[1:], strict=True))
+    campaigns = _SHARE.sub(r"\1 of \2 (\4)", by_method[Method.CAMPAIGN].removesuffix(" |"))
+    simulator = _SHARE.sub(r"\1 of \2", by_method[Method.SIMULATOR])
+    return (
+        f"| [the bundled broker](docs/detection.md) | simulator | {simulator} |\n"
+        f"| | campaigns, on a random sample of its mutants | {campaigns} |\n"
+    )
 
 
 def missed(mutants: Sequence[Mutant], known: Known) -> list[Mutant]:
@@ -190,7 +208,7 @@ def _figures(
     return {
         "sound broker": _sound(known.result(None, method), known),
         f"examined, of {mutants} mutants": str(len(results)) if results else _NOT_RUN,
-        "found": _found_of(results, with_interval=is_campaign),
+        _FOUND: _found_of(results, with_interval=is_campaign),
         "real faults of this broker found": _found_of([one for one in results if one[0].was_real]),
         "expected guarantee reported": str(expected) if is_campaign and results else "",
         "time to find: median, longest": f"{statistics.median(seconds):.0f} s, {seconds[-1]:.0f} s"
