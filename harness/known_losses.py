@@ -194,6 +194,11 @@ def outcome(result: VerdictDocument, shows: Collection[str]) -> LossOutcome:
     return LossOutcome.NOT_SEEN if conclusive else LossOutcome.INCONCLUSIVE
 
 
+def held(result: VerdictDocument, shows: Collection[str]) -> bool:
+    """Return whether a run is conclusive and does not show the loss."""
+    return outcome(result, shows) is LossOutcome.NOT_SEEN
+
+
 def _records(result: VerdictDocument, shows: Collection[str]) -> int:
     return sum(result.anomalies.get(name) or 0 for name in shows)
 

@@ -18,6 +18,7 @@ from typing import IO, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
+from ackproof.checkers.verdict import Verdict
 from ackproof.harness.directory import ResultsDirectoryError
 from ackproof.harness.durations import lasted, will_last
 from ackproof.harness.exit_status import ExitStatus
@@ -191,6 +192,10 @@ class CachedRun:
         except FileNotFoundError:
             return None
 
+    def remove_recordings(self) -> None:
+        """Remove what was recorded, and keep the verdict and its report."""
+        shutil.rmtree(self.directory / "runs", ignore_errors=True)
+
     def carry_out(self, children: ChildProcesses) -> bool:
         """Run it if it was not run, and return whether there is a verdict. Incomplete results are
         removed.
@@ -215,6 +220,9 @@ class CachedRun:
         return self.result is not None
 
 
+_WITHOUT_FAILURE = (Verdict.PASS, Verdict.NOT_GUARANTEED)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedRun:
     """One of many runs.
@@ -223,11 +231,13 @@ class PlannedRun:
         name: Its name in the output.
         run: The run.
         outcome: Returns in words what its result says.
+        held: Returns whether its result says that the failure did not come.
     """
 
     name: str
     run: CachedRun
     outcome: Callable[[VerdictDocument], str]
+    held: Callable[[VerdictDocument], bool]
 
 
 def carry_out_all(
@@ -237,7 +247,11 @@ def carry_out_all(
     left: Callable[[], int],
 ) -> bool:
     """Carry out the runs without a result one after the other, and return whether all came to a
-    verdict. At a request to stop it says how to continue. Raises DamagedResults.
+    verdict.
+
+    What was recorded is removed of runs without the failure, because dozens of histories fill a
+    disk; but not if another guarantee was broken. At a request to stop it says how to continue.
+    Raises DamagedResults.
 
     Args:
         runs: The runs.
@@ -259,6 +273,8 @@ def carry_out_all(
                 said = f"no verdict: {last_words(one.run.output)} ({one.run.output})"
             else:
                 said = one.outcome(result)
+                if one.held(result) and result.verdict in _WITHOUT_FAILURE:
+                    one.run.remove_recordings()
             tell(f"  {said}, after {lasted(took_s[-1])}{_still(left(), mean(took_s))}")
     except Interrupted:
         tell("interrupted; run the command again to continue")

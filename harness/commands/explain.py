@@ -158,7 +158,7 @@ def _list_causes(directory: AnyPath, name: str) -> None:
     result = _checked(directory)
     groups = grouped(result.causes)
     if not groups:
-        click.echo("No record was lost, duplicated or read and later absent: there is no cause.")
+        click.echo(_without_causes(result))
         return
     results = drawn.read(directory)
     settings = {(cell.run, cell.cell): cell.settings for cell in rows(result)}
@@ -177,6 +177,17 @@ def _list_causes(directory: AnyPath, name: str) -> None:
                 else [shlex.join(["ackproof", "explain", name, "--record", str(number)])]
             ),
         )
+
+
+def _without_causes(result: CampaignResult) -> str:
+    """Return why these results have no causes, in words."""
+    checked = [cell for cell in result.cells if cell.lost is not None]
+    if not checked:
+        said = "No cell was checked to its end, so that no cause is known"
+        return ": ".join([said, *result.findings[:1]])
+    where = "" if len(checked) == len(result.cells) else "In the cells that were checked, "
+    said = "no record was lost, duplicated or read and later absent: there is no cause."
+    return where + said if where else said.capitalize()
 
 
 def _checked(directory: AnyPath) -> CampaignResult:

@@ -19,6 +19,7 @@ from ackproof.harness.known_losses import (
     LossCounts,
     LossRuns,
     LossSystem,
+    held,
     outcome,
     page,
     read,
@@ -76,7 +77,8 @@ def known_losses(
     """Run the stories of known losses on the releases that have them and on those that have fixed
     them, and write a page of the results.
 
-    Results are kept: after Ctrl-C, the next call goes on with the rest. The findings of all runs
+    Results are kept: after Ctrl-C, the next call goes on with the rest. Of a run without the loss
+    only the verdict and the report are kept, to save space. The findings of all runs
     are in a file beside the page (known-losses.json), and need not be run again on another
     machine. So are the answers of `ackproof why` about these runs (known-losses-why.json). Exits
     with 0 whatever the results are, with 3 when it was interrupted or a run came to no verdict.
@@ -128,9 +130,11 @@ def _carry_out(runs: LossRuns, names: Sequence[str], seeds: int) -> bool:
         PlannedRun(
             name=f"{name} on {side.name}, seed {one.seed}",
             run=one,
-            outcome=partial(outcome, shows=runs.stories[name].shown(side)),
+            outcome=partial(outcome, shows=shows),
+            held=partial(held, shows=shows),
         )
         for name, side, one in runs.planned(names, seeds)
+        for shows in [runs.stories[name].shown(side)]
     ]
     return carry_out_all(
         planned, children, click.echo, lambda: sum(one.run.result is None for one in planned)

@@ -78,8 +78,9 @@ def why(
     guarantee replaces them.
 
     A change with which the failure still comes is given up as soon as its further runs could not
-    show that it helps. Runs are kept: after Ctrl-C, the next call goes on with the rest. Exits
-    with 0 when all runs came to a verdict and the failure came back, else with 3.
+    show that it helps. Runs are kept: after Ctrl-C, the next call goes on with the rest. Of those
+    without the failure only the verdict and the report are kept, to save space. Exits with 0 when
+    all runs came to a verdict and the failure came back, else with 3.
     """
     status = ExitStatus.HELD
     with reported_errors():
@@ -170,6 +171,7 @@ def _carry_out(question: Question, runs: int) -> bool:
             name=f"{one.directory.name} of {runs}, {variant.name}",
             run=one,
             outcome=question.outcome,
+            held=question.held,
         )
         for variant, one in question.planned(runs)
     )

@@ -107,6 +107,10 @@ class Question:
             return ": ".join(["inconclusive", *result.findings[:1]])
         return self.failure.happened if came else f"no {self.failure.noun}"
 
+    def held(self, result: VerdictDocument) -> bool:
+        """Return whether a run came to the verdict that the guarantee held."""
+        return failed(result, self.failure.guarantee) is False
+
     def most_left(self, runs: int) -> int:
         """Return how many of so many runs of each variant may still come. Raises DamagedResults."""
         base = self._base_odds

@@ -6,6 +6,7 @@ again. Therefore no file that says ``pass`` stays beside a history that does not
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 import pyarrow.compute as pc
@@ -13,7 +14,7 @@ import pyarrow.compute as pc
 from ackproof.checkers.root_cause.rows import FILE as ROOT_CAUSES_FILE
 from ackproof.checkers.root_cause.rows import FORMER_FILE
 from ackproof.checkers.verdict import CampaignResult
-from ackproof.harness.directory import DamagedResults
+from ackproof.harness.directory import DamagedResults, ResultsDirectoryError
 from ackproof.harness.report import (
     about,
     axis,
@@ -170,13 +171,28 @@ def shown(
     return cells, leading_causes(result, cells, first_rows)
 
 
+def require_runs(directory: AnyPath) -> None:
+    """Raise ResultsDirectoryError if the recorded runs of checked results were removed.
+
+    Another check would find nothing, and replace their verdict by that.
+    """
+    with suppress(DamagedResults):
+        result = verdict.read(directory)
+        if result is not None and result.cells and not (directory / "runs").is_dir():
+            raise ResultsDirectoryError(
+                f"{directory}: the recorded runs were removed (runs/ is missing), so that nothing "
+                "can be checked or reported again; the verdict and its report stay as they are"
+            )
+
+
 def load(directory: AnyPath) -> CampaignResult | None:
     """Return the result that was written into this directory, or None if there is none.
 
     Raises DamagedResults if the result, or a file that its report is made of, was changed since the
-    check. A former page is removed in any case, because it might stay without a new one in its
-    place.
+    check. A former page is removed even so, because it might stay without a new one in its place.
+    Raises the error of :func:`require_runs`, and removes nothing then.
     """
+    require_runs(directory)
     (directory / PAGE).unlink(missing_ok=True)
     (directory / JUNIT).unlink(missing_ok=True)
     result = verdict.read(directory, whole=True)
@@ -187,8 +203,6 @@ def load(directory: AnyPath) -> CampaignResult | None:
     except DamagedFiles as error:
         reasons = [f"{path.name}: {why}" for path, why in error.reasons.items()]
         raise DamagedResults(directory, reasons) from None
-    if result.cells and not (directory / "runs").is_dir():
-        raise DamagedResults(directory, ["runs is missing"])
     return result
 
 

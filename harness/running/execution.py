@@ -127,6 +127,7 @@ def check(
     from ackproof.harness import report
 
     with alone(directory, wait=ahead is not None):
+        report.require_runs(directory)
         # A report must not outlive its verdict. Even if this process ends early, the former
         # findings no longer describe the history.
         try:
@@ -160,8 +161,9 @@ def print_for_ci(directory: AnyPath, form: str) -> ExitStatus | None:
 
     Raises DamagedResults.
     """
-    from ackproof.harness.report import campaign_file, ci, shown, verdict
+    from ackproof.harness.report import campaign_file, ci, require_runs, shown, verdict
 
+    require_runs(directory)
     result = verdict.read(directory, whole=True)
     if result is None:
         return None

@@ -31,11 +31,11 @@ def once(tmp_path: Path) -> CachedRun:
     return CachedRun(file=file, system="bundled", seed=1, directory=tmp_path / "results" / "1")
 
 
-def was_run(once: CachedRun) -> None:
-    once.directory.mkdir(parents=True)
+def was_run(once: CachedRun, said: Verdict = Verdict.PASS) -> None:
+    (once.directory / "runs" / "1").mkdir(parents=True)
     run = RunResult(number=1, clock_bound_ns=0, infrastructure_failed=False, cluster={})
     found = CampaignResult(
-        verdict=Verdict.PASS, cells=(cell_result(),), anomalies={}, findings=(), runs=(run,)
+        verdict=said, cells=(cell_result(verdict=said),), anomalies={}, findings=(), runs=(run,)
     )
     verdict.write(once.directory, verdict.to_document({"name": "c", "seed": 1}, found))
 
@@ -108,7 +108,9 @@ def test_many_runs_tell_the_outcome_of_each_and_how_many_may_follow(once: Cached
     told: list[str] = []
     names = {"there": there, "new": new, "wrong": wrong}
     planned = [
-        PlannedRun(name=name, run=run, outcome=lambda result: f"verdict {result.verdict}")
+        PlannedRun(
+            name=name, run=run, outcome=lambda result: f"verdict {result.verdict}", held=bool
+        )
         for name, run in names.items()
     ]
 
@@ -121,3 +123,29 @@ def test_many_runs_tell_the_outcome_of_each_and_how_many_may_follow(once: Cached
     assert told[2] == f"wrong: {wrong.directory}"
     assert told[3].startswith("  no verdict: ")
     assert len(told) == 4, "what has a result is passed over"
+
+
+@pytest.mark.parametrize(
+    ("said", "failure_came", "kept"),
+    [
+        (Verdict.PASS, False, False),
+        (Verdict.NOT_GUARANTEED, False, False),
+        (Verdict.NOT_GUARANTEED, True, True),
+        (Verdict.FAIL, True, True),
+        (Verdict.FAIL, False, True),
+        (Verdict.INCONCLUSIVE, False, True),
+    ],
+)
+def test_recordings_of_runs_without_any_failure_are_removed(
+    once: CachedRun, said: Verdict, failure_came: bool, kept: bool
+) -> None:
+    class Judged(CachedRun):
+        def carry_out(self, _children: ChildProcesses) -> bool:
+            was_run(self, said)
+            return True
+
+    run = Judged(file=once.file, system="bundled", seed=1, directory=once.directory)
+    planned = PlannedRun(name="c", run=run, outcome=lambda _: "", held=lambda _: not failure_came)
+    assert carry_out_all([planned], ChildProcesses(), lambda _: None, lambda: 0)
+    assert (run.directory / "runs").is_dir() is kept
+    assert run.result is not None, "its verdict stays"

@@ -8,14 +8,18 @@ from click.testing import CliRunner, Result
 from ackproof.checkers.checks.catalogue import CATALOGUE
 from ackproof.checkers.guarantees.table import GUARANTEES
 from ackproof.checkers.thresholds import MEASURES
-from ackproof.checkers.verdict import Verdict
+from ackproof.checkers.verdict import CampaignResult, CellResult, RunResult, Verdict
 from ackproof.harness.cli import cli
 from ackproof.harness.exit_status import ExitStatus
+from ackproof.harness.report import verdict
 from ackproof.infra.clients.programs import CLIENTS
 from ackproof.infra.systems import SYSTEMS
 from ackproof.nemesis import FAULTS
 from ackproof.workloads import WORKLOADS
 from tests.support.builders.planted_logs import lost_in_an_election, reported
+from tests.support.builders.results import cell_result
+
+UNREAD = cell_result("unread", Verdict.INCONCLUSIVE, lost=None, duplicated=None, reordered=None)
 
 
 def call(*arguments: str) -> Result:
@@ -79,6 +83,34 @@ def test_causes_of_a_result_are_listed_with_the_command_for_each(results: Path) 
     assert done.exit_code == 0, done.output
     assert done.output.startswith("c, t-0: 2 lost")
     assert f"ackproof explain {results} --record 1" in " ".join(done.output.split())
+
+
+@pytest.mark.parametrize(
+    ("cells", "begins"),
+    [
+        ([cell_result()], "No record was lost, duplicated or read and later absent"),
+        ([cell_result(), UNREAD], "In the cells that were checked, no record was lost"),
+        ([UNREAD], "No cell was checked to its end, so that no cause is known: the log is gone"),
+        ([], "No cell was checked to its end, so that no cause is known: the log is gone"),
+    ],
+)
+def test_results_without_causes_do_not_speak_for_cells_that_were_not_checked(
+    tmp_path: Path, cells: list[CellResult], begins: str
+) -> None:
+    run = RunResult(number=1, clock_bound_ns=0, infrastructure_failed=False)
+    verdicts = {cell.verdict for cell in cells} or {Verdict.INCONCLUSIVE}
+    found = CampaignResult(
+        verdict=Verdict.INCONCLUSIVE if Verdict.INCONCLUSIVE in verdicts else Verdict.PASS,
+        cells=tuple(cells),
+        anomalies={},
+        findings=("the log is gone",),
+        runs=(run,),
+    )
+    verdict.write(tmp_path, verdict.to_document({"name": "c", "seed": 1}, found))
+    (tmp_path / "manifest.json").touch()
+    done = call("explain", str(tmp_path))
+    assert done.exit_code == 0, done.output
+    assert done.output.startswith(begins)
 
 
 @pytest.mark.parametrize(

@@ -657,15 +657,13 @@ def test_clock_bound_is_shown_if_clocks_differ(
 
 
 @pytest.mark.parametrize("damage", ["truncated", "missing"])
-@pytest.mark.parametrize("name", ["anomalies.parquet", "verdict.json", "runs"])
+@pytest.mark.parametrize("name", ["anomalies.parquet", "verdict.json"])
 def test_report_is_removed_if_its_source_is_missing_or_damaged(
     directory: Path, name: str, damage: str
 ) -> None:
     report.write(directory, RESULT)
     path = directory / name
-    if path.is_dir():
-        shutil.rmtree(path)
-    elif damage == "missing":
+    if damage == "missing":
         path.unlink()
     else:
         path.write_bytes(path.read_bytes()[:-20])
@@ -676,6 +674,21 @@ def test_report_is_removed_if_its_source_is_missing_or_damaged(
     assert "internal error" not in told.stderr
     assert not (directory / "report.html").exists()
     assert not (directory / "junit.xml").exists()
+
+
+@pytest.mark.parametrize(
+    "command", [["check"], ["report"], ["report", "--format", "markdown"]], ids=" ".join
+)
+def test_verdict_and_report_stay_if_the_recorded_runs_were_removed(
+    directory: Path, command: list[str]
+) -> None:
+    report.write(directory, RESULT)
+    shutil.rmtree(directory / "runs")
+    before = {file.name: file.read_bytes() for file in directory.iterdir()}
+    told = CliRunner().invoke(cli, [*command, str(directory)])
+    assert told.exit_code == ExitStatus.USAGE
+    assert "the recorded runs were removed (runs/ is missing)" in told.stderr
+    assert {file.name: file.read_bytes() for file in directory.iterdir()} == before
 
 
 def test_a_damaged_history_does_not_hide_a_broken_guarantee(directory: Path) -> None:
