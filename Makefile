@@ -191,6 +191,7 @@ known-losses: setup  ## what releases of Apache Kafka are known to lose, RUNS=1 
 
 # What was run is kept below results/mutants, and not run again.
 kafka-mutants: setup  ## which faults in Apache Kafka campaigns find, by SEEDS=1; as root; three hours a seed, continues where it was
+	-$(BIN)/python -m ackproof.infra.clients.builds java
 	$(BIN)/ackproof mutants --seeds $(or $(SEEDS),1) --out $(or $(OUT),docs/kafka-mutants.md)
 
 kafka-releases: setup  ## quick on releases of Apache Kafka, VERSIONS="3.9.2 newest"; all of the table in docs/kafka.md: an hour

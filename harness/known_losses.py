@@ -552,8 +552,8 @@ def _prevented(story: ReportedLoss, side: LossSystem, found: LossAnswer) -> str:
     ]
     few = [one for one in tried if one not in best and one not in others]
     parts = [
-        f"*What prevents it* ({side.name}, seed {found.seed}): the failure came in {base.failed} of "
-        f"{base.runs} runs as it was.",
+        f"*What prevents it* ({side.name}, seed {found.seed}): the failure came in "
+        f"{base.failed} of {base.runs} runs as it was.",
         *([f"It came less often with {listed(best)}."] if best else []),
         *([f"No help is shown of {listed(others)}."] if others else []),
         *([f"Too few runs yet with {listed(few)}."] if few else []),

@@ -10,8 +10,8 @@ The header says what a reader must know to judge whether the fault should be fou
 
 ``kind`` is a :class:`MutantKind`. ``guarantee`` is the guarantee that a campaign must report as
 broken (:data:`checkers.guarantees.table.GUARANTEES`). ``origin`` is an issue or proposal of
-Kafka's, or ``invented``. A line ``campaign`` names the shipped campaign that can show the mutant,
-if the default one cannot.
+Kafka's, or ``invented``. A line ``campaign`` names the campaign beside ``short.yaml`` that can
+show the mutant, if that one cannot.
 
 The rules follow, in Byteman's language. Their conditions are met only where the changed code
 behaves differently, so that a rule that was carried out shows that the mutant took effect.
@@ -34,7 +34,8 @@ _BYTEMAN = "org.jboss.byteman:byteman:4.0.24"
 _SHA256 = "d3a5299e42ce0775243818e739ccadfdb24922d11656ca9037f3673055369350"
 _RULES = "rules.btm"
 
-DEFAULT_CAMPAIGN = str(Path(__file__).with_name("short.yaml"))
+_CAMPAIGNS = Path(__file__).parent
+_DEFAULT_CAMPAIGN = "short"
 _HEADINGS = ("breaks", "kind", "guarantee", "origin", "shows with")
 _CAMPAIGN = "campaign"
 _HEADING = re.compile(r"# ([a-z ]+): (.+)")
@@ -59,7 +60,7 @@ class KafkaMutant:
         breaks: What is wrong, in one sentence.
         guarantee: The guarantee that a campaign must report as broken.
         needs: The settings and faults with which it shows.
-        campaign: The shipped campaign that can show it.
+        campaign: The file of the campaign that can show it.
         rules: The rules of Byteman.
     """
 
@@ -138,7 +139,7 @@ def read(path: Path) -> KafkaMutant:
             guarantee=stated["guarantee"],
             origin=stated["origin"],
             needs=stated["shows with"],
-            campaign=stated.get(_CAMPAIGN, DEFAULT_CAMPAIGN),
+            campaign=str(_CAMPAIGNS / f"{stated.get(_CAMPAIGN, _DEFAULT_CAMPAIGN)}.yaml"),
             rules=rules,
         )
     except ValueError as error:

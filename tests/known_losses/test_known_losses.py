@@ -208,9 +208,9 @@ def was_answered(place: Path, guarantee: str = "no-acked-record-lost") -> None:
 
 
 PREVENTED = (
-    "*What prevents it* (kafka:0.10.2.2, seed 4): the failure came in 6 of 6 runs as it was. It came "
-    "less often with client=java, without retries (0 of 6, the known remedy). No help is shown of "
-    "acks=all (2 of 2).\n"
+    "*What prevents it* (kafka:0.10.2.2, seed 4): the failure came in 6 of 6 runs as it was. It "
+    "came less often with client=java, without retries (0 of 6, the known remedy). No help is "
+    "shown of acks=all (2 of 2).\n"
 )
 
 
