@@ -263,7 +263,7 @@ def _complete(runs: MutantRuns, known: Sequence[KafkaMutant], children: ChildPro
         name = UNMUTATED if mutant is None else mutant.name
         for finding in runs.complete(mutant, campaign, children):
             said = judgement_words(finding.jepsen)
-            click.echo(f"{name}, {campaign}, seed {finding.seed}: Jepsen: {said}")
+            click.echo(f"{name}, {Path(campaign).stem}, seed {finding.seed}: Jepsen: {said}")
 
 
 def _reach(runs: MutantRuns, chosen: Sequence[KafkaMutant]) -> ExitStatus:
@@ -273,7 +273,7 @@ def _reach(runs: MutantRuns, chosen: Sequence[KafkaMutant]) -> ExitStatus:
     complete = True
     for campaign in runs.campaigns(chosen):
         those = [one for one in chosen if runs.campaign(one) == campaign]
-        click.echo(f"{campaign}, seed 1, {len(those)} mutants watched")
+        click.echo(f"{Path(campaign).stem}, seed 1, {len(those)} mutants watched")
         try:
             reached = runs.reached(those, campaign, 1, children)
         except Interrupted:
@@ -297,7 +297,7 @@ def _run(
     children: ChildProcesses,
 ) -> MutantFinding:
     name = UNMUTATED if mutant is None else mutant.name
-    click.echo(f"{name}, {campaign}, seed {seed}: {runs.place(mutant, campaign)}")
+    click.echo(f"{name}, {Path(campaign).stem}, seed {seed}: {runs.place(mutant, campaign)}")
     finding = runs.carry_out(mutant, campaign, seed, children)
     said = (finding.detection, finding.guarantee, finding.where, finding.why)
     click.echo(f"  {', '.join(filter(None, said))}")

@@ -1,7 +1,7 @@
 """The page of mutants of Apache Kafka, as Markdown: the content of ``docs/kafka-mutants.md``."""
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -34,6 +34,7 @@ Chance has a part in these finds: a power failure takes records in some runs and
 _MINUTES = (5, 10, 60)
 _SECONDS_A_MINUTE = 60
 _WHY_MAX = 120
+_MISSED = (Detection.NOT_FOUND, Detection.NO_EFFECT)
 _CONCLUSIVE = (Detection.FOUND, Detection.NOT_FOUND)
 
 
@@ -144,8 +145,17 @@ def page(
         "| mutant | broken guarantee, or the result | seed | min | `replication_test` | Jepsen |",
         "| --- | --- | ---: | ---: | --- | --- |",
         *(_row(mutant, summaries[name]) for name, mutant in mutants.items()),
+        *_missed([one for one in mutants.values() if summaries[one.name].detection in _MISSED]),
     ]
     return "\n".join(parts) + "\n"
+
+
+def _missed(mutants: Sequence[KafkaMutant]) -> Iterator[str]:
+    """Yield the mutants that no run found, each with what a campaign needs for it."""
+    if mutants:
+        yield "\n## Misses\n"
+        yield "What a campaign must have for a mutant that was not found or took no effect:\n"
+        yield from (f"- `{one.name}`: {one.needs}." for one in mutants)
 
 
 def words(found: MutantSummary) -> str:

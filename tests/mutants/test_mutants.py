@@ -415,6 +415,8 @@ def test_page_counts_only_judged_mutants_by_time(mutant: KafkaMutant) -> None:
     assert "| fix taken back | 0 | 0 | 0 |  |  | 0 | 0 | 0 |" in text
     assert "| `seen` | **commits-kept** | 1 | 5 | **lost** |  |" in text
     assert "| `nothing-kept` | no effect in 1 |  |  |  |  |" in text
+    assert text.endswith(f"\n- `nothing-kept`: {mutant.needs}.\n")
+    assert "- `seen`" not in text, "what was found is no miss"
 
 
 @pytest.mark.parametrize(
