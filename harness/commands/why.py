@@ -10,7 +10,7 @@ from ackproof.config.suggestions import unknown
 from ackproof.harness import directory as places
 from ackproof.harness.campaign import validation
 from ackproof.harness.commands.errors import fail, reported_errors
-from ackproof.harness.counterfactuals.answer import in_words, write
+from ackproof.harness.counterfactuals.answer import all_looks, in_words, write
 from ackproof.harness.counterfactuals.changes import shares_producers, short, variants
 from ackproof.harness.counterfactuals.failures import NoCounterfactual, failure
 from ackproof.harness.counterfactuals.question import Question
@@ -89,7 +89,8 @@ def why(
             question = _question(found, cell, guarantee)
         except (NoCounterfactual, NothingToShrink) as nothing:
             fail(f"{found}: {nothing}", ExitStatus.USAGE)
-        question = replace(question, wanted=_chosen(wanted, question))
+        asked = all_looks(found, question.failure, runs)
+        question = replace(question, wanted=_chosen(wanted, question), looks=asked)
         if listing:
             for line in question.described:
                 click.echo(line)

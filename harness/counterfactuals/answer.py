@@ -3,13 +3,14 @@
 import json
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from ackproof.harness.counterfactuals.changes import LeftOut
 from ackproof.harness.counterfactuals.failures import Failure
-from ackproof.harness.counterfactuals.odds import Odds, runs_needed, settled
+from ackproof.harness.counterfactuals.odds import Odds, runs_needed, settled, shared_doubt
 from ackproof.harness.report import chance
 from ackproof.history.messages import printable
 from ackproof.history.storage import write_text
@@ -30,6 +31,7 @@ class Answer:
         base: The odds of the campaign as it was.
         changes: Those of each change, the best first.
         left: The changes that were not tried.
+        looks: The numbers of runs with which there was an answer by tests, with this one.
     """
 
     campaign: str
@@ -38,6 +40,7 @@ class Answer:
     base: Odds
     changes: Sequence[Odds]
     left: Sequence[LeftOut]
+    looks: Sequence[int] = ()
 
     @property
     def conclusion(self) -> str:
@@ -58,9 +61,11 @@ class Answer:
             order = "" if len(best) == 1 else " Their order is not shown: their intervals overlap."
             tested = f"Of the changes with enough runs for a test, {which} the {noun} most"
             return f"{tested}: {'; '.join(best)}.{order}"
-        needed = runs_needed(len(self.changes))
+        needed = self._runs_needed
         many = "one change" if len(self.changes) == 1 else f"{len(self.changes)} changes"
-        if base.runs < needed or any(not settled(base, one, needed) for one in self.changes):
+        if base.runs < needed or any(
+            not settled(base, one, needed, self._next_doubt) for one in self.changes
+        ):
             return (
                 f"No change is shown to prevent the {noun}. With {many}, fewer "
                 f"than {needed} conclusive runs of each cannot show any difference beyond chance: "
@@ -81,8 +86,24 @@ class Answer:
             "as_it_was": _entry(self.base),
             "changes": [_entry(one) for one in self.changes],
             "left_out": [asdict(one) for one in self.left],
-            "runs_needed": runs_needed(len(self.changes)),
+            "runs_needed": self._runs_needed,
+            "looks": list(self._tested_looks),
         }
+
+    @property
+    def _tested_looks(self) -> Sequence[int]:
+        """Return the looks at which there were tests. Without tests, a look decides nothing."""
+        return self.looks if any(one.chance is not None for one in self.changes) else ()
+
+    @property
+    def _next_doubt(self) -> float:
+        return shared_doubt(len(self._tested_looks) + 1)
+
+    @property
+    def _runs_needed(self) -> int:
+        """Return the number of runs of each variant with which any change could be shown to
+        matter."""
+        return runs_needed(len(self.changes), self._next_doubt)
 
     def page(self) -> str:
         """Return the page as Markdown."""
@@ -96,7 +117,18 @@ class Answer:
             f"| rank | change | {happened} in | against as it was | "
             f"99 % of acks within, faults included | "
             f"inconclusive |\n| --- | --- | --- | --- | --- | --- |\n{rows}\n"
-            f"{_text(self.origin)} *k of n*: in k of n runs, {happened}; {_MEANINGS}\n{not_tried}"
+            f"{_text(self.origin)} *k of n*: in k of n runs, {happened}; {_MEANINGS}"
+            f"{self._said_of_looks}\n{not_tried}"
+        )
+
+    @property
+    def _said_of_looks(self) -> str:
+        if len(self.looks) < 2:
+            return ""
+        numbers = ", then ".join(map(str, self.looks))
+        return (
+            f" Runs were added after an answer ({numbers} of each), which gives chance another "
+            f"try: the tests are {len(self.looks)} times as strict."
         )
 
     def _row(self, one: Odds) -> str:
@@ -128,6 +160,17 @@ has a rank if it is shown to help, with all tests together (Tarone, Holm); chang
 their intervals overlap. A change is given up when further runs could no longer show that it \
 helps. The times of acks are medians of the runs, without a test. New clusters of Kafka 4.1 and \
 later have eligible leader replicas."""
+
+
+def all_looks(results: Path, failure: Failure, runs: int) -> Sequence[int]:
+    """Return the numbers of runs with which there was an answer about this failure by tests, and
+    with which there will be one now: with ``runs``, unless they are no more than before."""
+    before: list[int] = []
+    with suppress(FileNotFoundError, ValueError, KeyError, TypeError):
+        kept = json.loads((results / DOCUMENT).read_bytes())
+        if (kept["cell"], kept["guarantee"]) == (failure.cell, failure.guarantee):
+            before = [int(number) for number in kept["looks"]]
+    return [*before, runs] if runs > max(before, default=0) else before
 
 
 def runs_in_words(number: int) -> str:

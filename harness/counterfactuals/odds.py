@@ -71,15 +71,25 @@ def odds(name: str, runs: Sequence[CachedRun], guarantee: str = NO_LOSS) -> Odds
     )
 
 
-def compared(base: Odds, changes: Sequence[Odds]) -> list[Odds]:
+def shared_doubt(looks: int) -> float:
+    """Return the accepted probability that one of so many answers finds an effect of nothing.
+
+    Runs that are added because an answer was not sure enough give chance another try. With tests
+    at one in twenty after 6, 12 and 24 runs, about one question in ten finds an effect of nothing.
+    """
+    return chance.DOUBT / max(looks, 1)
+
+
+def compared(base: Odds, changes: Sequence[Odds], doubt: float = chance.DOUBT) -> list[Odds]:
     """Return the changes with their tests against the campaign as it was, the best first.
 
     Those that are shown to fail less come first, in the order of their ranks. The others stay in
-    their order. There is no test if so few runs could not show any difference.
+    their order. There is no test if so few runs could not show any difference. ``doubt`` is the
+    accepted probability that any of the tests finds a difference where there is none.
     """
-    testable, threshold = _testable(base, changes)
+    testable, threshold = _testable(base, changes, doubt)
     tests = {one.name: _chance(base, one, threshold) for one in testable}
-    noted = dict(zip(tests, chance.noteworthy(list(tests.values())), strict=True))
+    noted = dict(zip(tests, chance.noteworthy(list(tests.values()), doubt), strict=True))
     tested = [
         replace(one, chance=tests.get(one.name), differs=noted.get(one.name)) for one in changes
     ]
@@ -92,7 +102,7 @@ def compared(base: Odds, changes: Sequence[Odds]) -> list[Odds]:
     return [*ranked, *(one for one in tested if one.name not in shown)]
 
 
-def _testable(base: Odds, changes: Sequence[Odds]) -> tuple[Sequence[Odds], float]:
+def _testable(base: Odds, changes: Sequence[Odds], doubt: float) -> tuple[Sequence[Odds], float]:
     """Return the changes with enough runs for a test, and the probability that each test must
     reach. Changes that could not reach it, whatever their runs had shown, do not count among the
     tests (Tarone, 1990).
@@ -104,32 +114,32 @@ def _testable(base: Odds, changes: Sequence[Odds]) -> tuple[Sequence[Odds], floa
     runs = [(one, max(one.runs, base.runs) if one.failed else one.runs) for one in changes]
     least = [(chance.attainable(base.runs, of), one) for one, of in runs if of and base.runs]
     for many in range(1, len(least) + 1):
-        threshold = chance.DOUBT / many
+        threshold = doubt / many
         able = [one for reached, one in least if reached <= threshold]
         if len(able) <= many:
             return able, threshold
-    return [], chance.DOUBT
+    return [], doubt
 
 
-def hopeless(base: Odds, one: Odds, runs: int) -> bool:
+def hopeless(base: Odds, one: Odds, runs: int, doubt: float = chance.DOUBT) -> bool:
     """Return whether a change that failed cannot be shown to fail less with so many runs, even if
     it held in its further runs, and the campaign as it was failed in all of its own."""
     if not one.failed:
         return False
     most, least = max(runs, base.runs), max(runs, one.runs)
     at_best = replace(base, failed=base.failed + most - base.runs, runs=most)
-    return _chance(at_best, replace(one, runs=least), chance.DOUBT) > chance.DOUBT
+    return _chance(at_best, replace(one, runs=least), doubt) > doubt
 
 
-def settled(base: Odds, one: Odds, runs: int) -> bool:
+def settled(base: Odds, one: Odds, runs: int, doubt: float = chance.DOUBT) -> bool:
     """Return whether a change has so many runs, or more of them could not show that it helps."""
-    return one.runs >= runs or hopeless(base, one, runs)
+    return one.runs >= runs or hopeless(base, one, runs, doubt)
 
 
-def runs_needed(changes: int) -> int:
+def runs_needed(changes: int, doubt: float = chance.DOUBT) -> int:
     """Return the number of runs of each variant with which any of so many changes could be shown to
     matter."""
-    return chance.units_needed(max(changes, 1))
+    return chance.units_needed(max(changes, 1), doubt)
 
 
 def _share(one: Odds) -> float:

@@ -15,7 +15,13 @@ from pathlib import Path
 from ackproof.harness.counterfactuals.answer import Answer, runs_in_words
 from ackproof.harness.counterfactuals.changes import AS_IT_WAS, LeftOut, Variant
 from ackproof.harness.counterfactuals.failures import Failure, failed
-from ackproof.harness.counterfactuals.odds import Odds, compared, hopeless, odds
+from ackproof.harness.counterfactuals.odds import (
+    Odds,
+    compared,
+    hopeless,
+    odds,
+    shared_doubt,
+)
 from ackproof.harness.report.document import VerdictDocument
 from ackproof.harness.subprocesses import CachedRun, last_words
 from ackproof.history.messages import printable
@@ -55,6 +61,8 @@ class Question:
         variants: The campaign as it was, then its changes.
         left: The changes that are not tried.
         wanted: The names of the variants to run; empty for all.
+        looks: The numbers of runs with which it was answered by tests before, and with which it is
+            answered now.
     """
 
     results: Path
@@ -65,6 +73,7 @@ class Question:
     variants: Sequence[Variant]
     left: Sequence[LeftOut]
     wanted: Collection[str] = ()
+    looks: Sequence[int] = ()
 
     @property
     def chosen(self) -> Sequence[Variant]:
@@ -122,7 +131,9 @@ class Question:
         )
 
     def _given_up(self, variant: Variant, base: Odds, runs: int) -> bool:
-        return variant.name != AS_IT_WAS and hopeless(base, self._odds(variant), runs)
+        return variant.name != AS_IT_WAS and hopeless(
+            base, self._odds(variant), runs, shared_doubt(len(self.looks))
+        )
 
     @property
     def _base_odds(self) -> Odds:
@@ -143,7 +154,8 @@ class Question:
             origin=self.origin,
             failure=self.failure,
             base=base,
-            changes=compared(base, [self._odds(one) for one in run]),
+            changes=compared(base, [self._odds(one) for one in run], shared_doubt(len(self.looks))),
+            looks=self.looks,
             left=[*left, *self.left],
         )
 

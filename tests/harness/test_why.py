@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from ackproof.checkers.verdict import CampaignResult, CellResult, Latency, RunResult, Verdict
 from ackproof.harness.campaign.validation import load
 from ackproof.harness.cli import cli
-from ackproof.harness.counterfactuals.answer import DOCUMENT, PAGE, Answer
+from ackproof.harness.counterfactuals.answer import DOCUMENT, PAGE, Answer, all_looks
 from ackproof.harness.counterfactuals.changes import (
     AS_IT_WAS,
     NEWEST,
@@ -24,7 +24,14 @@ from ackproof.harness.counterfactuals.changes import (
     variants,
 )
 from ackproof.harness.counterfactuals.failures import Failure, NoCounterfactual, failure
-from ackproof.harness.counterfactuals.odds import Odds, compared, hopeless, odds, runs_needed
+from ackproof.harness.counterfactuals.odds import (
+    Odds,
+    compared,
+    hopeless,
+    odds,
+    runs_needed,
+    shared_doubt,
+)
 from ackproof.harness.counterfactuals.question import Question
 from ackproof.harness.report import verdict
 from ackproof.harness.report.document import VerdictDocument
@@ -284,6 +291,52 @@ def test_changes_that_were_given_up_count_among_the_tests() -> None:
     assert answer.conclusion == "No change is shown to prevent the loss."
 
 
+def test_runs_that_are_added_after_an_answer_make_the_tests_stricter() -> None:
+    base, change = of(AS_IT_WAS, 4, 4), of("a", 0, 4)
+    (once,) = compared(base, [change])
+    (again,) = compared(base, [change], shared_doubt(2))
+    assert (once.rank, again.rank) == (1, None), "p = 0.029"
+    assert not hopeless(base, of("a", 1, 2), 6)
+    assert hopeless(base, of("a", 1, 2), 6, shared_doubt(4)), "at best p = 0.015"
+    answer = replace(answer_of(base, replace(again, chance=0.029)), looks=(3, 4))
+    assert "(3, then 4 of each), which gives chance another try: the tests are 2 times" in (
+        answer.page()
+    )
+    assert answer.as_document["looks"] == [3, 4]
+    assert answer.as_document["runs_needed"] == runs_needed(1, shared_doubt(3))
+
+
+@pytest.mark.parametrize(
+    ("kept", "runs", "found"),
+    [
+        (None, 6, [6]),
+        ({"cell": "x", "guarantee": LOSS.guarantee, "looks": [6]}, 12, [6, 12]),
+        ({"cell": "x", "guarantee": LOSS.guarantee, "looks": [6]}, 6, [6]),
+        ({"cell": "x", "guarantee": LOSS.guarantee, "looks": [6]}, 0, [6]),
+        ({"cell": "x", "guarantee": LOSS.guarantee, "looks": []}, 6, [6]),
+        ({"cell": "y", "guarantee": LOSS.guarantee, "looks": [6]}, 12, [12]),
+        ({"cell": "x", "guarantee": "no-duplicates", "looks": [6]}, 12, [12]),
+        ({"cell": "x", "guarantee": LOSS.guarantee}, 6, [6]),
+        ("{", 6, [6]),
+        (None, 0, []),
+    ],
+)
+def test_looks_are_those_at_the_same_failure(
+    tmp_path: Path, kept: object, runs: int, found: list[int]
+) -> None:
+    if kept is not None:
+        text = kept if isinstance(kept, str) else json.dumps(kept)
+        (tmp_path / DOCUMENT).write_text(text, encoding="utf-8")
+    assert all_looks(tmp_path, LOSS, runs) == found
+
+
+def test_answer_without_tests_is_no_look() -> None:
+    few = compared(of(AS_IT_WAS, 2, 2), [of("a", 0, 2)])
+    answer = replace(answer_of(of(AS_IT_WAS, 2, 2), *few), looks=(2,))
+    assert answer.as_document["looks"] == []
+    assert f"continue with --runs {runs_needed(1)}." in answer.conclusion
+
+
 def test_too_few_runs_rank_nothing_and_say_so() -> None:
     changes = compared(of(AS_IT_WAS, 2, 2), [of("a", 0, 2), of("b", 2, 2)])
     assert [(one.chance, one.rank) for one in changes] == [(None, None)] * 2
@@ -502,7 +555,7 @@ def test_page_shows_all_existing_runs(tmp_path: Path) -> None:
     found = why(str(directory), "--runs", "0", "--change", "acks=all")
     assert found.exit_code == 3, found.output
     document = json.loads((directory / DOCUMENT).read_text())
-    assert document["changes"] == []
+    assert (document["changes"], document["looks"]) == ([], [])
     assert {"name": "acks=all", "reason": "not run yet"} in document["left_out"]
     assert (document["as_it_was"]["runs"], document["as_it_was"]["low"]) == (0, None)
     assert "no conclusive run" in (directory / PAGE).read_text()
