@@ -33,7 +33,7 @@ from ackproof.harness.directory import ResultsDirectoryError
 from ackproof.harness.report.chance import interval
 from ackproof.harness.report.document import VerdictDocument
 from ackproof.harness.subprocesses import CachedRun
-from ackproof.history.messages import in_words
+from ackproof.history.messages import in_words, several
 from ackproof.infra.systems import parse
 from ackproof.infra.systems.product import BUNDLED, MetadataQuorum
 
@@ -503,8 +503,8 @@ def _counts(found: LossCounts) -> str:
         notes.append(interval(found.seen, found.runs))
     if found.first is not None:
         records = found.first.records
-        number = "unknown" if records is None else f"{records:,}"
-        notes.append(f"seed {found.first.seed}: {number} record{'' if records == 1 else 's'}")
+        number = "unknown records" if records is None else several(records, "record")
+        notes.append(f"seed {found.first.seed}: {number}")
     return f"{words(found)} ({'; '.join(notes)})" if notes else words(found)
 
 

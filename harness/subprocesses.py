@@ -25,7 +25,7 @@ from ackproof.harness.exit_status import ExitStatus
 from ackproof.harness.interruption import SIGNALS
 from ackproof.harness.report import verdict
 from ackproof.harness.report.document import VerdictDocument
-from ackproof.history.messages import in_words
+from ackproof.history.messages import in_words, several
 from ackproof.history.storage import write_text
 from ackproof.infra.agent.parents import dying_with
 
@@ -286,8 +286,7 @@ def _still(runs: int, each_s: float) -> str:
     """Return how many runs may still come, and how long they take, in words."""
     if not runs:
         return ""
-    more = "1 more run" if runs == 1 else f"{runs} more runs"
-    return f"; at most {more}, about {will_last(runs * each_s)}"
+    return f"; at most {several(runs, 'more run')}, about {will_last(runs * each_s)}"
 
 
 # --- findings -------------------------------------------------------------------------------------

@@ -14,6 +14,12 @@ def printable(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
+def several(number: int, noun: str) -> str:
+    """Return a number of things in words: ``1 record``, ``1,234 records``. The plural of the noun
+    has an s."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
 # --- errors of documents --------------------------------------------------------------------------
 #
 # Sentences about the problems of a stored document, which is a JSON file that Ackproof wrote.

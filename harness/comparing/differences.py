@@ -26,6 +26,7 @@ from ackproof.harness.report.cell_document import CellDocument, UnavailabilityDo
 from ackproof.harness.report.document import VerdictDocument
 from ackproof.harness.report.opportunities import Risk
 from ackproof.harness.report.rows import UNKNOWN, number
+from ackproof.history.messages import several
 
 # --- measures -------------------------------------------------------------------------------------
 
@@ -496,7 +497,7 @@ def _why(one: Measure, probability: float | None, tests: int) -> str:
         return f"no test: {one.why}" if one.why else ""
     few = min(one.runs.counts)
     return (
-        f"{few} run{'' if few == 1 else 's'} per side cannot show a difference: "
+        f"{several(few, 'run')} per side cannot show a difference: "
         f"{runs_needed(tests)} would be enough"
     )
 

@@ -12,7 +12,7 @@ from ackproof.harness.comparing.sides import Side, cell_name
 from ackproof.harness.console import plain
 from ackproof.harness.report.chance import DOUBT
 from ackproof.harness.report.rendering import templates
-from ackproof.history.messages import printable
+from ackproof.history.messages import printable, several
 
 # --- the terminal ---------------------------------------------------------------------------------
 
@@ -44,8 +44,7 @@ def print_differences(console: Console, found: Differences) -> None:
 def _named(side: Side) -> str:
     document = side.document
     when = document.began or "date unknown"
-    many = len(document.runs)
-    runs = f"{many} run{'' if many == 1 else 's'}"
+    runs = several(len(document.runs), "run")
     what = f"{document.campaign}, seed {document.seed}, {when}, {runs}"
     return f"{side.directory}: {what}: {document.words}"
 

@@ -12,7 +12,7 @@ from ackproof.harness.counterfactuals.changes import LeftOut
 from ackproof.harness.counterfactuals.failures import Failure
 from ackproof.harness.counterfactuals.odds import Odds, runs_needed, settled, shared_doubt
 from ackproof.harness.report import chance
-from ackproof.history.messages import printable
+from ackproof.history.messages import printable, several
 from ackproof.history.storage import write_text
 
 PAGE, DOCUMENT = "why.md", "why.json"
@@ -53,8 +53,8 @@ class Answer:
             return "No run of the campaign as it was is conclusive, so nothing is compared with it."
         if not base.failed:
             return (
-                f"The {noun} did not come back in {runs_in_words(base.runs)} of the campaign as it "
-                "was, so nothing is said about its cause."
+                f"The {noun} did not come back in {several(base.runs, 'run')} of the campaign as "
+                "it was, so nothing is said about its cause."
             )
         if best:
             which = "this one reduces" if len(best) == 1 else "these reduce"
@@ -62,7 +62,7 @@ class Answer:
             tested = f"Of the changes with enough runs for a test, {which} the {noun} most"
             return f"{tested}: {'; '.join(best)}.{order}"
         needed = self._runs_needed
-        many = "one change" if len(self.changes) == 1 else f"{len(self.changes)} changes"
+        many = several(len(self.changes), "change")
         if base.runs < needed or any(
             not settled(base, one, needed, self._next_doubt) for one in self.changes
         ):
@@ -171,11 +171,6 @@ def all_looks(results: Path, failure: Failure, runs: int) -> Sequence[int]:
         if (kept["cell"], kept["guarantee"]) == (failure.cell, failure.guarantee):
             before = [int(number) for number in kept["looks"]]
     return [*before, runs] if runs > max(before, default=0) else before
-
-
-def runs_in_words(number: int) -> str:
-    """Return a number of runs in words: ``1 run``, ``6 runs``."""
-    return "1 run" if number == 1 else f"{number} runs"
 
 
 def in_words(one: Odds) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ackproof.harness.counterfactuals.answer import Answer, runs_in_words
+from ackproof.harness.counterfactuals.answer import Answer
 from ackproof.harness.counterfactuals.changes import AS_IT_WAS, LeftOut, Variant
 from ackproof.harness.counterfactuals.failures import Failure, failed
 from ackproof.harness.counterfactuals.odds import (
@@ -24,7 +24,7 @@ from ackproof.harness.counterfactuals.odds import (
 )
 from ackproof.harness.report.document import VerdictDocument
 from ackproof.harness.subprocesses import CachedRun, last_words
-from ackproof.history.messages import printable
+from ackproof.history.messages import printable, several
 from ackproof.history.storage import write_text
 
 DIRECTORY = "why"
@@ -164,7 +164,7 @@ class Question:
         if not outputs:
             return LeftOut(name=variant.name, reason="not run yet")
         words = printable(last_words(max(outputs, key=lambda one: one.stat().st_mtime)))
-        reason = f"no verdict in {runs_in_words(len(outputs))}, at last: {words}"
+        reason = f"no verdict in {several(len(outputs), 'run')}, at last: {words}"
         return LeftOut(name=variant.name, reason=reason)
 
     def _runs(self, variant: Variant) -> list[CachedRun]:

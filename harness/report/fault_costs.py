@@ -23,6 +23,7 @@ from ackproof.harness.report.comparison import seconds
 from ackproof.harness.report.opportunities import first_of
 from ackproof.harness.report.rows import CellRow
 from ackproof.harness.report.timeline import FaultSpan, LeaderChange, fault_anchor
+from ackproof.history.messages import several
 
 LINES_MAX = 12
 """The most faults of a run that are shown at once: those that cost most. Of many faults, those that
@@ -359,7 +360,7 @@ def _where(of: Sequence[_Placed]) -> str:
     if len(names) <= NAMED_MAX:
         return ", ".join(names)
     cells = len({cell.cell for cell, _ in of})
-    return f"{len(names)} partitions of {cells} {'cell' if cells == 1 else 'cells'}"
+    return f"{len(names)} partitions of {several(cells, 'cell')}"
 
 
 def _end(

@@ -29,6 +29,7 @@ from ackproof.harness.report.pictures.sentences import clock
 from ackproof.harness.report.remedies import advice_against, remedies
 from ackproof.harness.report.rows import CellRow
 from ackproof.harness.report.similar_texts import kind_of, more_of_this_kind
+from ackproof.history.messages import several
 
 SHOWN_MAX = 5
 """The number of causes that are shown at the top of a report and at the end of a terminal."""
@@ -295,11 +296,11 @@ def _of_guarantee(
     faults = tuple(first["fault"].split(",")) if first and first["fault"] else ()
     count = sum(guarantee.broken for _, guarantee in broken)
     if one.anomaly in WHAT:
-        what = f"{count:,} promised {'record' if count == 1 else 'records'} {WHAT[one.anomaly]}"
+        what = f"{several(count, 'promised record')} {WHAT[one.anomaly]}"
     elif one.anomaly:
-        what = f"{count:,} {'case' if count == 1 else 'cases'} of {one.anomaly}"
+        what = f"{several(count, 'case')} of {one.anomaly}"
     else:
-        what = f"{count:,} {'violation' if count == 1 else 'violations'}"
+        what = several(count, "violation")
     what += _others([guarantee for _, guarantee in broken])
     where = cells_in_words([cell.title for cell, _ in broken])
     # The time of a record that was never sent to its partition is unknown, and so are the faults.

@@ -29,6 +29,7 @@ from ackproof.harness.report import chance
 from ackproof.harness.report.cell_names import CellKey
 from ackproof.harness.report.document import VerdictDocument
 from ackproof.harness.report.timeline import NS_PER_S, FaultSpan, Timeline
+from ackproof.history.messages import several
 
 NO_FAULT = "no fault"
 """The class of losses without a fault."""
@@ -395,12 +396,8 @@ def in_words(found: Sequence[Exposure] | None, cells: set[CellKey]) -> str:
     if one.lossy:
         return f"{one.lossy} of {one.faults} faults that could have lost a record lost one."
     return (
-        f"0 losses in {_several(one.faults, 'fault')} that changed a leader or destroyed data "
+        f"0 losses in {several(one.faults, 'fault')} that changed a leader or destroyed data "
         f"while records were acknowledged, so such a fault loses records with a probability of "
-        f"{one.words}. {_several(one.more_nights or 0, 'more such campaign')} without a loss would "
+        f"{one.words}. {several(one.more_nights or 0, 'more such campaign')} without a loss would "
         f"bound it by {100 * WANTED:.0f} %."
     )
-
-
-def _several(count: int, what: str) -> str:
-    return f"{count:,} {what}{'' if count == 1 else 's'}"

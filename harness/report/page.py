@@ -68,6 +68,7 @@ from ackproof.harness.report.timeline import (
 from ackproof.harness.report.verdict import quorum_told
 from ackproof.harness.report.violations import SHOWN_MAX as CASES_MAX
 from ackproof.harness.report.violations import Violation, became, plugin_lines
+from ackproof.history.messages import several
 
 _SHOWN_NS = 1_000_000
 
@@ -650,7 +651,7 @@ def _inconclusive_cells(cells: Sequence[CellRow]) -> Iterator[Unchecked]:
     for cell in cells:
         if Verdict.INCONCLUSIVE in (cell.verdict, cell.kind):
             left = len(cell.reasons) - 1
-            more = f" (and {left} more {'reason' if left == 1 else 'reasons'})" if left > 0 else ""
+            more = f" (and {several(left, 'more reason')})" if left > 0 else ""
             reason = cell.reasons[0] if cell.reasons else "no reason was recorded"
             yield Unchecked(
                 subject=cell.title, sentence=f"inconclusive: {reason}{more}", run=cell.run

@@ -18,6 +18,7 @@ from ackproof.harness.report.log_lines import LogLine, lines_before
 from ackproof.harness.report.losses import AnomalyWindow, Row
 from ackproof.harness.report.rows import CellRow
 from ackproof.harness.report.timeline import FaultSpan, place_in_words
+from ackproof.history.messages import several
 from ackproof.history.storage import AnyPath
 
 SHOWN_MAX = 5
@@ -179,7 +180,7 @@ def plugins_in_short(cells: Sequence[CellRow]) -> Iterator[str]:
     for one in (one for cell in cells for one in cell.guarantees if one.plugin is not None):
         counts.setdefault((one.name, one.plugin or ""), Counter())[became(one)] += 1
     for (name, plugin), found in counts.items():
-        words = (f"{what} in {n:,} {'cell' if n == 1 else 'cells'}" for what, n in found.items())
+        words = (f"{what} in {several(n, 'cell')}" for what, n in found.items())
         yield f"{name} ({plugin}): {', '.join(words)}"
 
 

@@ -18,6 +18,7 @@ from ackproof.harness.campaign.model.values import FLAT_OUT, format_ms, holds_fo
 from ackproof.harness.campaign.model.workload import WorkloadSpec
 from ackproof.harness.shrinking.search import Reduction
 from ackproof.history.cell import Cell, as_text
+from ackproof.history.messages import several
 
 Content = dict[str, Any]
 
@@ -52,8 +53,8 @@ class Candidate:
             "cell": self.campaign.cells.size,
             "broker": cluster.brokers,
         }
-        counted = [f"{number} {one}{'' if number == 1 else 's'}" for one, number in counts.items()]
-        return ", ".join([*counted, _rate(self.campaign.workload)])
+        numbers = [several(number, one) for one, number in counts.items()]
+        return ", ".join([*numbers, _rate(self.campaign.workload)])
 
 
 def _rate(workload: WorkloadSpec) -> str:

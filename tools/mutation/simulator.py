@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ackproof.harness.subprocesses import ChildProcesses, last_words
+from ackproof.history.messages import several
 from tools.mutation.mutants import Mutant
 from tools.mutation.results import SOUND, Finding, Method, Outcome, Result
 from tools.mutation.sources import SIMULATION, environment
@@ -146,7 +147,7 @@ def _plans(mutant: Mutant) -> tuple[str, ...]:
 
 
 def _amount(seeds: int, steps: int) -> str:
-    return f"{seeds:,} seed{'' if seeds == 1 else 's'}, {steps:,} steps"
+    return f"{several(seeds, 'seed')}, {several(steps, 'step')}"
 
 
 def _finding(summary: Mapping[str, Any]) -> Finding:

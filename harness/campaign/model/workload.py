@@ -12,6 +12,7 @@ from ackproof.config.documents import PatternDescription
 from ackproof.harness.campaign.model.cells import Sweep, clients_of_cells
 from ackproof.harness.campaign.model.values import Rate, Scalar, Section, Sizes, Where, holds_for
 from ackproof.history.cell import LIBRDKAFKA, SYNC, Cell, Scope
+from ackproof.history.messages import several
 from ackproof.workloads import WORKLOADS
 from ackproof.workloads.interface import (
     NO_PARAMETERS,
@@ -323,18 +324,18 @@ def described(spec: WorkloadSpec, cells: Sequence[Cell]) -> str:
 
 
 def _kinds(load: Load) -> Iterator[str]:
-    yield _counted(load.producers, "producer") + _manner(load)
+    yield several(load.producers, "producer") + _manner(load)
     if _transformers(load):
-        yield _counted(_transformers(load), "transformer")
+        yield several(_transformers(load), "transformer")
     if load.readers:
-        yield _counted(load.readers, "tail reader")
+        yield several(load.readers, "tail reader")
     for group in load.groups:
         static = ", static" if group.static else ""
-        members = _counted(group.members, "member")
+        members = several(group.members, "member")
         client = "" if group.client == LIBRDKAFKA else f" of {group.client}"
         yield f"group {group.name} ({members}{client}, {group.delivery}{static})"
     for share_group in load.share_groups:
-        yield f"share group {share_group.name} ({_counted(share_group.members, 'member')})"
+        yield f"share group {share_group.name} ({several(share_group.members, 'member')})"
 
 
 def _manner(load: Load) -> str:
@@ -347,7 +348,3 @@ def _manner(load: Load) -> str:
     ]
     manner = ", ".join(one for one in parts if one)
     return f" ({manner})" if manner else ""
-
-
-def _counted(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"

@@ -20,6 +20,7 @@ from ackproof.checkers.pictures.log_picture import (
 )
 from ackproof.checkers.root_cause.kinds import CauseKind
 from ackproof.checkers.root_cause.narratives import truncation_phrase
+from ackproof.history.messages import several
 
 _NS_PER_S = 1_000_000_000
 _NAMED_MAX = 4
@@ -58,8 +59,7 @@ def title(picture: LogPicture) -> str:
     where = f"{subject.topic}-{subject.partition}"
     what = _SUBJECTS.get(subject.anomaly, f"with the anomaly {subject.anomaly}")
     noun = "offset" if subject.anomaly == "divergent-replicas" else "record"
-    many = f"{subject.records:,} {noun}{'' if subject.records == 1 else 's'}"
-    return f"{where}, {offsets(picture)}: {many} {what}"
+    return f"{where}, {offsets(picture)}: {several(subject.records, noun)} {what}"
 
 
 def offsets(picture: LogPicture) -> str:
