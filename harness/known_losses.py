@@ -434,7 +434,8 @@ without effect or with too little evidence is *inconclusive* and not counted.
 
 The sections say what prevents a loss where `ackproof why` was asked about a run of it: one change \
 at a time, four to twelve runs each, and fewer where more could no longer show that it helps \
-([how](schedules.md#counterfactuals); `known-losses-why.json`). *The known remedy* is the setting, \
+([how](schedules.md#counterfactuals); `known-losses-why.json`). *2 of 2* behind a change: the \
+failure came in 2 of 2 runs with it. *The known remedy* is the setting, \
 or a release with the correction, that the sources name.
 """
 _HEADINGS = """\

@@ -27,7 +27,7 @@ from ackproof.harness.commands.catalogues import (
 from ackproof.harness.commands.errors import fail, reported_errors
 from ackproof.harness.console import console
 from ackproof.harness.exit_status import ExitStatus
-from ackproof.harness.report import verdict
+from ackproof.harness.report import require_runs, verdict
 from ackproof.harness.report.causes import WHAT, grouped
 from ackproof.harness.report.pictures import drawn
 from ackproof.harness.report.pictures.rendering import text
@@ -122,6 +122,7 @@ def explain(word: str, record: str | None, run: int | None) -> None:
 def _draw(directory: AnyPath, record: str, run: int | None) -> None:
     """Print the picture of an anomaly of these results."""
     _checked(directory)
+    require_runs(directory)
     results = drawn.read(directory)
     try:
         click.echo(text(results.of_row(_row_of(results, record, run))))
@@ -160,12 +161,12 @@ def _list_causes(directory: AnyPath, name: str) -> None:
     if not groups:
         click.echo(_without_causes(result))
         return
-    results = drawn.read(directory)
+    results = drawn.read(directory) if (directory / "runs").is_dir() else None
     settings = {(cell.run, cell.cell): cell.settings for cell in rows(result)}
     for group in groups:
         first = group.first
         many = f"{group.records:,} {WHAT[first.anomaly]}"
-        number = results.number_of(first)
+        number = None if results is None else results.number_of(first)
         advice = remedy(first.kind, settings.get((first.run, first.cell), {}), first.faults)
         _print(
             f"{group.place}: {many} ({first.kind})",

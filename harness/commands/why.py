@@ -69,7 +69,7 @@ def why(
     wanted: tuple[str, ...],
 ) -> None:
     """Measure what would have prevented a loss or another failure: run the campaign of DIR again
-    as it was, and once for each change.
+    as it was and with each change, up to N times each.
 
     The changes are settings, eligible leader replicas, the newest release, another client library,
     and each fault left out. The campaign is DIR/shrink/smallest.yaml if `ackproof shrink` made it,

@@ -9,6 +9,7 @@ from ackproof.harness.mutants.catalogue import KafkaMutant, MutantKind
 from ackproof.harness.mutants.jepsen import Judgement, together
 from ackproof.harness.mutants.runs import Detection, MutantFinding, MutantRuns
 from ackproof.harness.report.chance import interval
+from ackproof.history.messages import several
 
 NOT_RUN = "not run"
 
@@ -27,9 +28,10 @@ min.insync.replicas=2 can be read, with idempotence once.
 - `jepsen.tests.kafka`, for the cells of that rule that have an idempotent producer and no \
 transactions, with the final read as a last consumer.
 
-Neither knows an excuse, such as a power failure of all replicas. So an error is a find (bold) \
-only if that cell of the unmutated release has no such error and no duplicate that may explain it. \
-Chance has a part in these finds: a power failure takes records in some runs and not in others.
+Neither knows which losses are permitted, such as by a power failure of all replicas. So an error \
+is a find (bold) only if that cell of the unmutated release has no such error and no duplicate that \
+may explain it. Chance has a part in these finds: a power failure takes records in some runs and \
+not in others.
 """
 _MINUTES = (5, 10, 60)
 _SECONDS_A_MINUTE = 60
@@ -111,11 +113,12 @@ def overview(
     rows = [
         f"| [{release}](docs/kafka-mutants.md) | campaigns | {_found_of(judged)} |",
         *(f"| | {one} | {share} |" for one, share in zip(judges, _shares(judged), strict=True)),
-        *(
-            f"| nothing: {release} itself | runs of `{Path(one).stem}` | {_found_of(runs)} |"
-            for one, runs in unmutated.items()
-        ),
     ]
+    for campaign, runs in unmutated.items():
+        control = f"nothing (false alarms in runs of `{Path(campaign).stem}`)"
+        rows.append(f"| {control} | campaigns | {_found_of(runs)} |")
+        alarms = zip(judges, _alarms(runs), strict=True)
+        rows += [f"| | {judge} | {share} |" for judge, share in alarms if share]
     return "\n".join(rows) + "\n"
 
 
@@ -154,7 +157,8 @@ def _missed(mutants: Sequence[KafkaMutant]) -> Iterator[str]:
     """Yield the mutants that no run found, each with what a campaign needs for it."""
     if mutants:
         yield "\n## Misses\n"
-        yield "What a campaign must have for a mutant that was not found or took no effect:\n"
+        yield "What each shows with. In these runs that was missing, came at another moment, or "
+        yield "showed nothing.\n"
         yield from (f"- `{one.name}`: {one.needs}." for one in mutants)
 
 
@@ -176,8 +180,9 @@ def words(found: MutantSummary) -> str:
 
 
 def _numbers(found: MutantSummary) -> str:
-    """Return the numbers of runs in words: ``not found in 2, inconclusive in 1``."""
-    return ", ".join(f"{one.value} in {found.runs[one]}" for one in Detection if found.runs[one])
+    """Return the numbers of runs in words: ``not found in 2 runs, inconclusive in 1 run``."""
+    numbers = ((one.value, found.runs[one]) for one in Detection if found.runs[one])
+    return ", ".join(f"{name} in {several(number, 'run')}" for name, number in numbers)
 
 
 def judgement_words(judged: Judgement | None, errors: Collection[str] = ()) -> str:
@@ -221,14 +226,16 @@ def _versions(unmutated: Mapping[str, Sequence[MutantFinding]]) -> str:
 
 def held(result: MutantSummary) -> str:
     """Return the results of the unmutated release in a campaign in words: ``every guarantee held in
-    4 (findings in 0 to 60 % of runs)``, with the 95 % interval."""
+    4 runs (findings in 0 to 60 % of runs)``, with the 95 % interval."""
     if result.detection is Detection.FOUND:
         return f"{words(result)}: no find counts"
     if result.detection is not Detection.NOT_FOUND:
         return words(result)
     runs = result.runs[Detection.NOT_FOUND]
-    kept = f"every guarantee held in {runs} (findings in {interval(0, runs)} of runs)"
-    return _numbers(result).replace(f"{Detection.NOT_FOUND} in {runs}", kept, 1)
+    kept = (
+        f"every guarantee held in {several(runs, 'run')} (findings in {interval(0, runs)} of runs)"
+    )
+    return _numbers(result).replace(f"{Detection.NOT_FOUND} in {several(runs, 'run')}", kept, 1)
 
 
 def _sound(found: Sequence[MutantFinding]) -> str:
@@ -236,16 +243,23 @@ def _sound(found: Sequence[MutantFinding]) -> str:
     says = held(result)
     if result.detection is Detection.FOUND:
         return says
-    others = [judgement_words(one) or "not asked" for one, _ in _others(result)]
+    others = [
+        f"{judgement_words(one)}, errors in {share}" if share else "not asked"
+        for (one, _), share in zip(_others(result), _alarms(found), strict=True)
+    ]
     return f"{says}; `replication_test`: {others[0]}; Jepsen: {others[1]}"
 
 
 def _score(
     mutants: Mapping[str, KafkaMutant], summaries: Mapping[str, MutantSummary]
 ) -> Sequence[str]:
+    times = [one.seconds for one in summaries.values() if one.seconds is not None]
+    longest = max(times, default=0) / _SECONDS_A_MINUTE
+    # A longer time than any mutant was run for would look like a measurement.
+    minutes = [m for m, before in zip(_MINUTES, (0, *_MINUTES), strict=False) if before < longest]
     columns = [
         *("mutants", "judged", "found", "by `replication_test`", "by Jepsen's checker"),
-        *(f"{minutes} min" for minutes in _MINUTES),
+        *(f"in {m} min" for m in minutes),
     ]
     lines = [f"| | {' | '.join(columns)} |", f"| --- |{' ---: |' * len(columns)}"]
     for kind in MutantKind:
@@ -254,7 +268,7 @@ def _score(
         found = [one for one in judged if one.detection is Detection.FOUND]
         curve = [
             sum(one.seconds is not None and one.seconds <= m * _SECONDS_A_MINUTE for one in found)
-            for m in _MINUTES
+            for m in minutes
         ]
         cells = [len(those), len(judged), len(found), *_shares(judged), *curve]
         lines.append(f"| {kind.value} | {' | '.join(map(str, cells))} |")
@@ -270,6 +284,15 @@ def _found_of(results: Iterable[MutantSummary | MutantFinding]) -> str:
     conclusive = [one.detection for one in results if one.detection in _CONCLUSIVE]
     found, number = conclusive.count(Detection.FOUND), len(conclusive)
     return f"{found} of {number} ({interval(found, number)})" if number else NOT_RUN
+
+
+def _alarms(findings: Sequence[MutantFinding]) -> Sequence[str]:
+    """Return in how many runs of the unmutated release each other judge reported errors, of those
+    that it judged."""
+    judged = ([one.replication_test for one in findings], [one.jepsen for one in findings])
+    known = [[one for one in some if one is not None and not one.unknown] for some in judged]
+    return [f"{sum(map(bool, (one.errors for one in some)))} of {len(some)}" if some else ""
+            for some in known]  # fmt: skip
 
 
 def _shares(judged: Sequence[MutantSummary]) -> Sequence[str]:

@@ -181,7 +181,8 @@ def require_runs(directory: AnyPath) -> None:
         if result is not None and result.cells and not (directory / "runs").is_dir():
             raise ResultsDirectoryError(
                 f"{directory}: the recorded runs were removed (runs/ is missing), so that nothing "
-                "can be checked or reported again; the verdict and its report stay as they are"
+                "can be checked, drawn or reported again; the verdict and its report stay as they "
+                f"are ({directory / PAGE}), and campaign.yaml there can be run again"
             )
 
 

@@ -383,13 +383,16 @@ def test_time_to_find_includes_the_runs_before() -> None:
     ("detections", "says"),
     [
         ([], "not run"),
-        ([Detection.NOT_FOUND] * 2, "not found in 2"),
-        ([Detection.NO_EFFECT, Detection.NOT_FOUND], "not found in 1, no effect in 1"),
-        ([Detection.INCONCLUSIVE, Detection.NOT_FOUND], "not found in 1, inconclusive in 1"),
-        ([Detection.NO_EFFECT], "no effect in 1"),
+        ([Detection.NOT_FOUND] * 2, "not found in 2 runs"),
+        ([Detection.NO_EFFECT, Detection.NOT_FOUND], "not found in 1 run, no effect in 1 run"),
+        (
+            [Detection.INCONCLUSIVE, Detection.NOT_FOUND],
+            "not found in 1 run, inconclusive in 1 run",
+        ),
+        ([Detection.NO_EFFECT], "no effect in 1 run"),
         (
             [Detection.NO_EFFECT, Detection.INCONCLUSIVE],
-            "inconclusive in 1, no effect in 1: a \\| b",
+            "inconclusive in 1 run, no effect in 1 run: a \\| b",
         ),
     ],
 )
@@ -408,13 +411,13 @@ def test_page_counts_only_judged_mutants_by_time(mutant: KafkaMutant) -> None:
     summaries = {"seen": found, mutant.name: without}
     text = page("kafka:4.4.0, `c`", {"c": [sound, unknown]}, mutants, summaries)
     assert "kafka:4.4.0, `c`. Ackproof 1.2." in text
-    judged = "every guarantee held in 1 (findings in 0 to 98 % of runs), inconclusive in 1"
-    says = f"{judged}; `replication_test`: valid; Jepsen: not asked"
+    judged = "every guarantee held in 1 run (findings in 0 to 98 % of runs), inconclusive in 1 run"
+    says = f"{judged}; `replication_test`: valid, errors in 0 of 2; Jepsen: not asked"
     assert f"- Unmutated, `c`: {says}\n" in text
-    assert "| planted | 2 | 1 | 1 | 1 of 1 |  | 1 | 1 | 1 |" in text
-    assert "| fix taken back | 0 | 0 | 0 |  |  | 0 | 0 | 0 |" in text
+    assert "| planted | 2 | 1 | 1 | 1 of 1 |  | 1 |" in text
+    assert "| fix taken back | 0 | 0 | 0 |  |  | 0 |" in text
     assert "| `seen` | **commits-kept** | 1 | 5 | **lost** |  |" in text
-    assert "| `nothing-kept` | no effect in 1 |  |  |  |  |" in text
+    assert "| `nothing-kept` | no effect in 1 run |  |  |  |  |" in text
     assert text.endswith(f"\n- `nothing-kept`: {mutant.needs}.\n")
     assert "- `seen`" not in text, "what was found is no miss"
 
@@ -448,12 +451,13 @@ def test_error_of_another_judge_counts_unless_the_unmutated_release_has_it(
     sound = [finding(1, Detection.NOT_FOUND, jepsen=unmutated)]
     found = summary([finding(1, Detection.NOT_FOUND, jepsen=mutated)], summary(sound))
     text = page("c", {"c": sound}, {mutant.name: mutant}, {mutant.name: found})
-    assert f"| `nothing-kept` | not found in 1 |  |  |  | {row} |" in text
+    assert f"| `nothing-kept` | not found in 1 run |  |  |  | {row} |" in text
     assert f"| planted | 1 | 1 | 0 |  | {share} | 0" in text
 
 
 def test_overview_has_each_judge_and_each_control() -> None:
-    sound = [finding(seed, Detection.NOT_FOUND, replication_test=VALID) for seed in (1, 2)]
+    judged = (VALID, invalid("lost"))
+    sound = [finding(s, Detection.NOT_FOUND, replication_test=j) for s, j in enumerate(judged)]
     unsure = finding(3, Detection.INCONCLUSIVE)
     seen = finding(1, Detection.FOUND, guarantee="commits-kept", replication_test=VALID)
     summaries = {
@@ -466,8 +470,9 @@ def test_overview_has_each_judge_and_each_control() -> None:
         "| [Apache Kafka 4.4.0](docs/kafka-mutants.md) | campaigns | 1 of 2 (1 to 99 %) |",
         "| | `replication_test`, on their histories | 0 of 1 |",
         "| | Jepsen's checker, on their histories |  |",
-        "| nothing: Apache Kafka 4.4.0 itself | runs of `c` | 0 of 2 (0 to 84 %) |",
-        "| nothing: Apache Kafka 4.4.0 itself | runs of `d` | not run |",
+        "| nothing (false alarms in runs of `c`) | campaigns | 0 of 2 (0 to 84 %) |",
+        "| | `replication_test`, on their histories | 1 of 2 |",
+        "| nothing (false alarms in runs of `d`) | campaigns | not run |",
     ]
     assert "| campaigns | not run |" in overview("kafka:4.4.0", {}, {"unknown": summary([])})
 

@@ -677,7 +677,9 @@ def test_report_is_removed_if_its_source_is_missing_or_damaged(
 
 
 @pytest.mark.parametrize(
-    "command", [["check"], ["report"], ["report", "--format", "markdown"]], ids=" ".join
+    "command",
+    [["check"], ["report"], ["report", "--format", "markdown"], ["explain", "--record", "1"]],
+    ids=" ".join,
 )
 def test_verdict_and_report_stay_if_the_recorded_runs_were_removed(
     directory: Path, command: list[str]
