@@ -29,9 +29,9 @@ min.insync.replicas=2 can be read, with idempotence once.
 transactions, with the final read as a last consumer.
 
 Neither knows which losses are permitted, such as by a power failure of all replicas. So an error \
-is a find (bold) only if that cell of the unmutated release has no such error and no duplicate that \
-may explain it. Chance has a part in these finds: a power failure takes records in some runs and \
-not in others.
+is a find (bold) only if that cell of the unmutated release has no such error and no duplicate \
+that may explain it. Chance has a part in these finds: a power failure takes records in some runs \
+and not in others.
 """
 _MINUTES = (5, 10, 60)
 _SECONDS_A_MINUTE = 60
@@ -157,8 +157,10 @@ def _missed(mutants: Sequence[KafkaMutant]) -> Iterator[str]:
     """Yield the mutants that no run found, each with what a campaign needs for it."""
     if mutants:
         yield "\n## Misses\n"
-        yield "What each shows with. In these runs that was missing, came at another moment, or "
-        yield "showed nothing.\n"
+        yield (
+            "What each shows with. In these runs that was missing, came at another moment, or "
+            "showed nothing.\n"
+        )
         yield from (f"- `{one.name}`: {one.needs}." for one in mutants)
 
 
