@@ -148,7 +148,7 @@ def a_slow_link_takes_its_time(backend: Backend, _scratch: Path) -> None:
 
     with peers(a, b, c):
         with impaired(backend, a, b, slow):
-            assert all(quickest(*there) >= 100 for there in ((a, b), (b, a)))
+            assert min(quickest(a, b), quickest(b, a)) >= 100
             wait_until(lambda: quickest(a, c) < 100, PATIENCE_S, "another link to be quick")
             with impaired(backend, a, b, slower):
                 assert quickest(a, b) >= 100, "never quick meanwhile"
