@@ -186,9 +186,10 @@ def _without_causes(result: CampaignResult) -> str:
     if not checked:
         said = "No cell was checked to its end, so that no cause is known"
         return ": ".join([said, *result.findings[:1]])
-    where = "" if len(checked) == len(result.cells) else "In the cells that were checked, "
     said = "no record was lost, duplicated or read and later absent: there is no cause."
-    return where + said if where else said.capitalize()
+    if len(checked) < len(result.cells):
+        return f"In the cells that were checked, {said}"
+    return said.capitalize()
 
 
 def _checked(directory: AnyPath) -> CampaignResult:

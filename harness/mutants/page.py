@@ -234,10 +234,9 @@ def held(result: MutantSummary) -> str:
     if result.detection is not Detection.NOT_FOUND:
         return words(result)
     runs = result.runs[Detection.NOT_FOUND]
-    kept = (
-        f"every guarantee held in {several(runs, 'run')} (findings in {interval(0, runs)} of runs)"
-    )
-    return _numbers(result).replace(f"{Detection.NOT_FOUND} in {several(runs, 'run')}", kept, 1)
+    many = several(runs, "run")
+    kept = f"every guarantee held in {many} (findings in {interval(0, runs)} of runs)"
+    return _numbers(result).replace(f"{Detection.NOT_FOUND} in {many}", kept, 1)
 
 
 def _sound(found: Sequence[MutantFinding]) -> str:
@@ -291,10 +290,11 @@ def _found_of(results: Iterable[MutantSummary | MutantFinding]) -> str:
 def _alarms(findings: Sequence[MutantFinding]) -> Sequence[str]:
     """Return in how many runs of the unmutated release each other judge reported errors, of those
     that it judged."""
-    judged = ([one.replication_test for one in findings], [one.jepsen for one in findings])
-    known = [[one for one in some if one is not None and not one.unknown] for some in judged]
-    return [f"{sum(map(bool, (one.errors for one in some)))} of {len(some)}" if some else ""
-            for some in known]  # fmt: skip
+    judged = ((one.replication_test for one in findings), (one.jepsen for one in findings))
+    return [
+        _share((one, None if one is None or one.unknown else tuple(one.errors)) for one in some)
+        for some in judged
+    ]
 
 
 def _shares(judged: Sequence[MutantSummary]) -> Sequence[str]:
@@ -304,7 +304,7 @@ def _shares(judged: Sequence[MutantSummary]) -> Sequence[str]:
 
 
 def _share(judged: Iterable[tuple[Judgement | None, Collection[str] | None]]) -> str:
-    """Return the number of mutants that another judge found, of those of which that is known."""
+    """Return the number of judgements with errors that count, of those of which that is known."""
     known = [bool(errors) for _, errors in judged if errors is not None]
     return f"{sum(known)} of {len(known)}" if known else ""
 

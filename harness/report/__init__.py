@@ -176,9 +176,11 @@ def require_runs(directory: AnyPath) -> None:
 
     Another check would find nothing, and replace their verdict by that.
     """
+    if (directory / "runs").is_dir():
+        return
     with suppress(DamagedResults):
         result = verdict.read(directory)
-        if result is not None and result.cells and not (directory / "runs").is_dir():
+        if result is not None and result.cells:
             raise ResultsDirectoryError(
                 f"{directory}: the recorded runs were removed (runs/ is missing), so that nothing "
                 "can be checked, drawn or reported again; the verdict and its report stay as they "
