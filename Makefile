@@ -190,7 +190,7 @@ known-losses: setup  ## what releases of Apache Kafka are known to lose, RUNS=1 
 	$(BIN)/python docs/generate.py
 
 # What was run is kept below results/mutants, and not run again.
-kafka-mutants: setup  ## which faults in Apache Kafka campaigns find, by SEEDS=1; as root; three hours a seed, continues where it was
+kafka-mutants: setup  ## which bugs in Apache Kafka campaigns find, by SEEDS=1; as root; two hours a seed, continues where it was
 	-$(BIN)/python -m ackproof.infra.clients.builds java
 	$(BIN)/ackproof mutants --seeds $(or $(SEEDS),1) --out $(or $(OUT),docs/kafka-mutants.md)
 

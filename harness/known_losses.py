@@ -491,7 +491,10 @@ def overview(stories: Mapping[str, ReportedLoss], tallies: Tallies) -> str:
 
 
 def _share(found: LossCounts) -> str:
-    return f"{found.seen} of {found.runs}" if found.runs else words(found)
+    if not found.runs:
+        return words(found)
+    unsure = f", {found.inconclusive} inconclusive" if found.inconclusive else ""
+    return f"{found.seen} of {found.runs}{unsure}"
 
 
 def _sides(sides: Sequence[LossSystem], tallies: Callable[[LossSystem], LossCounts]) -> str:

@@ -171,7 +171,7 @@ def _list_causes(directory: AnyPath, name: str) -> None:
         _print(
             f"{group.place}: {many} ({first.kind})",
             first.sentence,
-            *(f"What prevents it: {one}" for one in (advice,) if one),
+            *(f"Advice: {one}" for one in (advice,) if one),
             *(
                 []
                 if number is None

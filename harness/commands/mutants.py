@@ -77,7 +77,7 @@ def _within(_context: click.Context, _option: click.Parameter, text: str) -> int
     epilog="""\b
 Examples:
   ackproof mutants --list                        what there is, and what each mutant breaks
-  ackproof mutants                               every mutant, one seed, as root; three hours
+  ackproof mutants                               every mutant, one seed, as root; two hours
   ackproof mutants --seeds 3                     go on with more seeds until each one is found
   ackproof mutants --campaign nightly-kraft --within 20m
   ackproof mutants isr-joined-at-once --campaign mine.yaml
@@ -157,7 +157,7 @@ def mutants(
     results: Path,
     out: Path | None,
 ) -> None:
-    """Break Apache Kafka on purpose, one fault at a time, and report which faults campaigns find.
+    """Put bugs into Apache Kafka, one at a time, and report which of them campaigns find.
 
     A JVM agent changes classes of each server when they are loaded. The unmutated release runs the
     same campaigns first, and alone if MUTANT is `unmutated`. A mutant counts as found if a promised

@@ -113,7 +113,7 @@ def _proportion(what: str, of: str, a: PooledCell, b: PooledCell) -> Measure:
     share in each run."""
     counts = [(side.total(_of(what)), side.total(_of(of))) for side in (a, b)]
     (value_a, of_a), (value_b, of_b) = counts
-    known = None not in (value_a, value_b, of_a, of_b)
+    unknown = [None in count for count in counts]
     shares = [[_share(run, what, of) for run in side.runs] for side in (a, b)]
     more = (value_b or 0) * (of_a or 1) > (value_a or 0) * (of_b or 1)
     return Measure(
@@ -122,14 +122,17 @@ def _proportion(what: str, of: str, a: PooledCell, b: PooledCell) -> Measure:
         b=_counted(b, what, *counts[1]),
         value_a=value_a,
         value_b=value_b,
-        runs=_of_runs(shares) if known else None,
-        why="" if known else _NOT_KNOWN,
+        runs=None if any(unknown) else _of_runs(shares),
+        why=_lacking("unknown", unknown),
         change="more" if more else "fewer",
         worse=more,
     )
 
 
-_NOT_KNOWN = "not known on both sides"
+def _lacking(what: str, lacking: Sequence[bool]) -> str:
+    """Return the sides that lack something in words: ``unknown in B``; empty if none does."""
+    sides = " and ".join(name for name, lacks in zip("AB", lacking, strict=True) if lacks)
+    return f"{what} in {sides}" if sides else ""
 
 
 def _of(name: str) -> Callable[[CellDocument], int | None]:
@@ -154,7 +157,7 @@ def _counted(side: PooledCell, what: str, found: int | None, among: int | None) 
         return count
     struck, of = faults
     return (
-        f"{count}; {struck} of {of} faults, {chance.bound(struck, of)}"
+        f"{count}; in {struck} of {of} faults: {chance.bound(struck, of, '% of faults')}"
         if of
         else f"{count}; no fault"
     )
@@ -184,7 +187,8 @@ def _latencies(a: PooledCell, b: PooledCell) -> Iterator[Measure]:
 
         runs = Runs(a=rows[0], b=rows[1], distance=distance) if known else None
         values = [_percentile(side, percent) for side in (a, b)]
-        yield _number(f"ack, {percent} % within", values, _milliseconds, runs)
+        name = f"ack, {percent} % within"
+        yield _number(name, values, _milliseconds, runs, lacking=_NO_ACKS)
 
 
 def _rates(one: Sends) -> Array:
@@ -211,9 +215,18 @@ def _throughput(a: PooledCell, b: PooledCell) -> Measure:
     known = bool(a.sends and b.sends)
     values = [_acks_a_second(side) for side in (a, b)]
     runs = _of_runs(rates) if known else None
-    return _number("acks per second", values, lambda one: f"{one:,.1f}", runs, least_is_worst=True)
+    return _number(
+        "acks per second",
+        values,
+        lambda one: f"{one:,.1f}",
+        runs,
+        least_is_worst=True,
+        lacking=_NO_ACKS,
+    )
 
 
+_NO_ACKS = "no recorded acks"
+"""With acks=0, or if recorded runs were removed."""
 _MOMENT_S = 1e-9
 
 
@@ -234,9 +247,12 @@ def _away(
         for side in both
     ]
     known = [[one for one in side if one is not None] for side in sides]
-    if any(len(some) < len(all_) for some, all_ in zip(known, sides, strict=True)):
-        return _number(name, [None, None], words, None)
-    values = [float(combine(side)) for side in known]
+    values = [
+        float(combine(some)) if len(some) == len(all_) else None
+        for some, all_ in zip(known, sides, strict=True)
+    ]
+    if None in values:
+        return _number(name, values, words, None)
     ranks = chance.ranks([one for side in known for one in side]).tolist()
     return _number(name, values, words, _of_runs([ranks[: len(known[0])], ranks[len(known[0]) :]]))
 
@@ -264,6 +280,7 @@ def _number(
     runs: Runs | None,
     *,
     least_is_worst: bool = False,
+    lacking: str = "unknown",
 ) -> Measure:
     a, b = values
     return Measure(
@@ -273,7 +290,7 @@ def _number(
         value_a=a,
         value_b=b,
         runs=runs,
-        why="" if runs else _NOT_KNOWN,
+        why="" if runs else _lacking(lacking, [one is None for one in values]),
         change="" if not a or b is None else f"{100 * (b - a) / a:+.0f} %",
         worse=a is not None and b is not None and (b < a if least_is_worst else b > a),
     )

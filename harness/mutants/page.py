@@ -16,7 +16,7 @@ NOT_RUN = "not run"
 _INTRODUCTION = """\
 # Detection of broken Apache Kafka
 
-A Java agent puts a fault into Apache Kafka. `ackproof mutants --list` describes each. *Found*: a \
+A Java agent puts a bug into Apache Kafka. `ackproof mutants --list` describes each. *Found*: a \
 promised guarantee was broken, after so many minutes of campaigns, without checks. A mutant \
 without effect is not judged. Intervals are of 95 % (Clopper and Pearson). `make kafka-mutants` \
 runs what is missing and writes this page.
@@ -29,15 +29,48 @@ min.insync.replicas=2 can be read, with idempotence once.
 transactions, with the final read as a last consumer.
 
 Neither knows which losses are permitted, such as by a power failure of all replicas. So an error \
-is a find (bold) only if that cell of the unmutated release has no such error and no duplicate \
-that may explain it. Chance has a part in these finds: a power failure takes records in some runs \
-and not in others.
+is a find (bold) only if sound servers (the unmutated release, and mutants without effect) have no \
+such error in that cell, and no duplicate that may explain it. Chance has a part in these finds: a \
+power failure takes records in some runs and not in others.
 """
 _MINUTES = (5, 10, 60)
 _SECONDS_A_MINUTE = 60
 _WHY_MAX = 120
 _MISSED = (Detection.NOT_FOUND, Detection.NO_EFFECT)
 _CONCLUSIVE = (Detection.FOUND, Detection.NOT_FOUND)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judgements:
+    """The judgements of several runs together by the other judges. A judge without one has None.
+
+    Attributes:
+        replication_test: The judgement by the rule of Kafka's own test.
+        jepsen: The judgement of Jepsen's checker.
+    """
+
+    replication_test: Judgement | None = None
+    jepsen: Judgement | None = None
+
+    @classmethod
+    def of(cls, findings: Iterable[MutantFinding]) -> "Judgements":
+        """Return what they say of the runs of these findings."""
+        runs = list(findings)
+        return cls(
+            replication_test=_together(one.replication_test for one in runs),
+            jepsen=_together(one.jepsen for one in runs),
+        )
+
+    def beyond(
+        self, sound: "Judgements"
+    ) -> Sequence[tuple[Judgement | None, Collection[str] | None]]:
+        """Return the judgement of each judge, with the errors that it has beyond those of sound
+        servers."""
+        pairs = (
+            (self.replication_test, sound.replication_test),
+            (self.jepsen, sound.jepsen),
+        )
+        return [(mutant, _found(mutant, of_sound)) for mutant, of_sound in pairs]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,27 +82,32 @@ class MutantSummary:
         by: The run that found it, or else one that says why it was not judged.
         seconds: The time of campaigns up to the end of ``by``; None if that is not known.
         runs: The number of runs with each result.
-        replication_test: The judgement by the rule of Kafka's own test of the runs in which the
-            mutant took effect.
-        jepsen: The judgement of these runs by Jepsen's checker; None if it was not asked.
-        unmutated: The summary of the release itself in the same campaign.
+        judgements: What the other judges say of the runs in which the mutant took effect.
+        sound: What they say of the runs of sound servers in the same campaign.
     """
 
     detection: Detection | None = None
     by: MutantFinding | None = None
     seconds: float | None = None
     runs: Mapping[Detection, int] = field(default_factory=dict)
-    replication_test: Judgement | None = None
-    jepsen: Judgement | None = None
-    unmutated: "MutantSummary | None" = None
+    judgements: Judgements = Judgements()
+    sound: Judgements = Judgements()
+
+    @property
+    def others(self) -> Sequence[tuple[Judgement | None, Collection[str] | None]]:
+        """Return the judgement of each other judge, and the errors by which it found the mutant."""
+        return self.judgements.beyond(self.sound)
 
 
 def summary(
-    findings: Sequence[MutantFinding], unmutated: MutantSummary | None = None
+    findings: Sequence[MutantFinding], sound: Iterable[MutantFinding] = ()
 ) -> MutantSummary:
     """Return the summary of a mutant's findings, given by seed. One find is enough, and a run that
-    was judged counts for more than one that was not."""
-    effective = [one for one in findings if one.detection is not Detection.NO_EFFECT]
+    was judged counts for more than one that was not.
+
+    ``sound``: the findings of runs in which the same campaign met no bug of a mutant.
+    """
+    effective = (one for one in findings if one.detection is not Detection.NO_EFFECT)
     for detection in Detection:
         for number, one in enumerate(findings, 1):
             if one.detection is detection:
@@ -80,9 +118,8 @@ def summary(
                     by=one,
                     seconds=sum(known) if len(known) == number else None,
                     runs=Counter(run.detection for run in findings),
-                    replication_test=_together([run.replication_test for run in effective]),
-                    jepsen=_together([run.jepsen for run in effective]),
-                    unmutated=unmutated,
+                    judgements=Judgements.of(effective),
+                    sound=Judgements.of(sound),
                 )
     return MutantSummary()
 
@@ -93,12 +130,14 @@ def collected(
     """Return the findings of the release itself, by campaign, and the summary of each mutant, by
     its name."""
     unmutated = {one: runs.findings(None, one) for one in runs.campaigns(mutants.values())}
-    release = {campaign: summary(findings) for campaign, findings in unmutated.items()}
-    found = {}
+    sound = {campaign: list(findings) for campaign, findings in unmutated.items()}
+    mutated = {name: runs.findings(one, runs.campaign(one)) for name, one in mutants.items()}
     for name, one in mutants.items():
-        campaign = runs.campaign(one)
-        found[name] = summary(runs.findings(one, campaign), release[campaign])
-    return unmutated, found
+        without = (run for run in mutated[name] if run.detection is Detection.NO_EFFECT)
+        sound[runs.campaign(one)] += without
+    return unmutated, {
+        name: summary(mutated[name], sound[runs.campaign(one)]) for name, one in mutants.items()
+    }
 
 
 def overview(
@@ -158,10 +197,10 @@ def _missed(mutants: Sequence[KafkaMutant]) -> Iterator[str]:
     if mutants:
         yield "\n## Misses\n"
         yield (
-            "What each shows with. In these runs that was missing, came at another moment, or "
-            "showed nothing.\n"
+            "The guarantee that each breaks, and what shows it. In these runs that was missing, "
+            "came at another moment, or showed nothing.\n"
         )
-        yield from (f"- `{one.name}`: {one.needs}." for one in mutants)
+        yield from (f"- `{one.name}`: {one.guarantee}; {one.needs}." for one in mutants)
 
 
 def words(found: MutantSummary) -> str:
@@ -201,24 +240,14 @@ def _together(judgements: Iterable[Judgement | None]) -> Judgement | None:
     return together(known) if known else None
 
 
-def _found(mutant: Judgement | None, unmutated: Judgement | None) -> Collection[str] | None:
+def _found(mutant: Judgement | None, sound: Judgement | None) -> Collection[str] | None:
     """Return the types of errors that another judge found in a cell of a mutant and not in that
-    cell of the unmutated release; None if they are not known."""
+    cell of sound servers; None if they are not known."""
     if mutant is None or (mutant.unknown and not mutant.errors):
         return None
     if not mutant.errors:
         return ()
-    return None if unmutated is None or unmutated.unknown else mutant.beyond(unmutated)
-
-
-def _others(one: MutantSummary) -> Sequence[tuple[Judgement | None, Collection[str] | None]]:
-    """Return the judgement of each other judge, and the errors by which it found the mutant."""
-    release = one.unmutated or MutantSummary()
-    pairs = (
-        (one.replication_test, release.replication_test),
-        (one.jepsen, release.jepsen),
-    )
-    return [(mutant, _found(mutant, unmutated)) for mutant, unmutated in pairs]
+    return None if sound is None or sound.unknown else mutant.beyond(sound)
 
 
 def _versions(unmutated: Mapping[str, Sequence[MutantFinding]]) -> str:
@@ -246,7 +275,7 @@ def _sound(found: Sequence[MutantFinding]) -> str:
         return says
     others = [
         f"{judgement_words(one)}, errors in {share}" if share else "not asked"
-        for (one, _), share in zip(_others(result), _alarms(found), strict=True)
+        for (one, _), share in zip(result.others, _alarms(found), strict=True)
     ]
     return f"{says}; `replication_test`: {others[0]}; Jepsen: {others[1]}"
 
@@ -299,7 +328,7 @@ def _alarms(findings: Sequence[MutantFinding]) -> Sequence[str]:
 
 def _shares(judged: Sequence[MutantSummary]) -> Sequence[str]:
     """Return the share that each other judge found."""
-    others = zip(*map(_others, judged), strict=True)
+    others = zip(*(one.others for one in judged), strict=True)
     return list(map(_share, others)) if judged else ("", "")
 
 
@@ -314,7 +343,7 @@ def _row(mutant: KafkaMutant, found: MutantSummary) -> str:
     if found.detection is Detection.FOUND and found.by is not None:
         result, seed = f"**{found.by.guarantee}**", str(found.by.seed)
         minutes = "" if found.seconds is None else f"{found.seconds / _SECONDS_A_MINUTE:.0f}"
-    others = (judgement_words(one, errors or ()) for one, errors in _others(found))
+    others = (judgement_words(one, errors or ()) for one, errors in found.others)
     cells = (f"`{mutant.name}`", result, seed, minutes, *others)
     return f"| {' | '.join(cells)} |"
 

@@ -47,9 +47,11 @@ def interval(found: int, of: int) -> str:
     return f"{low:.0f} to {high:.0f} %"
 
 
-def bound(found: int, of: int) -> str:
+def bound(found: int, of: int, unit: str = "%") -> str:
     """Return the bounds that ``found`` of ``of`` independent trials give, in words: ``at most 15 %
     (95 % confidence)``, ``0.51 to 40 % (95 % confidence at each end)``.
+
+    ``unit``: ``% of`` something, where that is not clear.
 
     Each end is wrong with at most the probability :data:`DOUBT` by itself, so that the upper bound
     has the same meaning with and without findings.
@@ -57,8 +59,8 @@ def bound(found: int, of: int) -> str:
     sure = f"{100 * (1 - DOUBT):.0f} % confidence"
     low, high = bounds(found, of, 2 * DOUBT)
     if not found:
-        return f"at most {_percent(high, ROUND_CEILING)} % ({sure})"
-    ends = f"{_percent(low, ROUND_FLOOR)} to {_percent(high, ROUND_CEILING)} %"
+        return f"at most {_percent(high, ROUND_CEILING)} {unit} ({sure})"
+    ends = f"{_percent(low, ROUND_FLOOR)} to {_percent(high, ROUND_CEILING)} {unit}"
     return f"{ends} ({sure} at each end)"
 
 

@@ -164,8 +164,8 @@ def test_results_with_other_plugins_are_unlike(tmp_path: Path) -> None:
 def test_none_lost_is_bounded_by_the_faults_that_could_have_lost_some(tmp_path: Path) -> None:
     found = compare(results(tmp_path / "a"), results(tmp_path / "b", lost={"kill#1": 4}))
     assert shown(found)["lost"] == (
-        "0 of 1,000; 0 of 3 faults, at most 64 % (95 % confidence)",
-        "4 of 1,000; 1 of 3 faults, 1.6 to 87 % (95 % confidence at each end)",
+        "0 of 1,000; in 0 of 3 faults: at most 64 % of faults (95 % confidence)",
+        "4 of 1,000; in 1 of 3 faults: 1.6 to 87 % of faults (95 % confidence at each end)",
     )
 
 
@@ -243,6 +243,7 @@ def test_with_runs_enough_these_are_compared(tmp_path: Path) -> None:
 def test_unknown_figures_are_shown_as_unknown(tmp_path: Path) -> None:
     a, b = results(tmp_path / "a", acks="0"), results(tmp_path / "b", acks="0")
     assert shown(compare(a, b))["ack, 50 % within"] == ("unknown", "unknown")
+    assert told(compare(a, b))["ack, 50 % within"] == "no test: no recorded acks in A and B"
     c, d = results(tmp_path / "c"), results(tmp_path / "d", lost={"kill#1": 4})
     document = {**json.loads((d / "verdict.json").read_text()), "opportunities": None}
     verdict.write(d, document)
@@ -250,7 +251,7 @@ def test_unknown_figures_are_shown_as_unknown(tmp_path: Path) -> None:
     found = compare(c, d)
     assert shown(found)["lost"][1] == "4 of 1,000"
     assert shown(found)["acks per second"][1] == "unknown"
-    assert told(found)["acks per second"] == "no test: not known on both sides"
+    assert told(found)["acks per second"] == "no test: no recorded acks in B"
 
 
 def test_comparison_lists_differences_and_unmatched_cells(tmp_path: Path) -> None:

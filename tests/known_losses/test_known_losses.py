@@ -277,7 +277,7 @@ def test_page_has_a_row_for_each_defect_with_its_first_sighting(runs: LossRuns) 
     assert text.count("kafka:0.11.0.3") == 1
 
 
-def test_overview_has_the_share_of_the_conclusive_runs_on_releases(runs: LossRuns) -> None:
+def test_overview_has_the_shares_and_the_inconclusive_runs_of_releases(runs: LossRuns) -> None:
     (told,) = runs.stories.values()
     bundled = LossSystem(system="bundled", called="bundled, generation 0.10")
     stories = {"told": told.model_copy(update={"has": (OLD, bundled)})}
@@ -287,7 +287,7 @@ def test_overview_has_the_share_of_the_conclusive_runs_on_releases(runs: LossRun
         OTHER.name: LossCounts(),
     }
     assert overview(stories, lambda _, side: counts[side.name]).splitlines()[2:] == [
-        "| [KIP-1](docs/known-losses.md#told): records vanish | 0.10.2.2 (1 of 3) "
+        "| [KIP-1](docs/known-losses.md#told): records vanish | 0.10.2.2 (1 of 3, 1 inconclusive) "
         "| 0.11.0.3 (2 inconclusive)<br>where other things are lost (not run) |"
     ]
     stories = {"told": told.model_copy(update={"mended": ()})}

@@ -19,7 +19,7 @@ from ackproof.harness.mutants.catalogue import (
     write_agent,
 )
 from ackproof.harness.mutants.jepsen import VALID, Effect, Error, Judgement, judgement
-from ackproof.harness.mutants.page import overview, page, summary, words
+from ackproof.harness.mutants.page import collected, overview, page, summary, words
 from ackproof.harness.mutants.runs import (
     FINDINGS,
     UNMUTATED,
@@ -405,7 +405,7 @@ def test_page_counts_only_judged_mutants_by_time(mutant: KafkaMutant) -> None:
     sound = finding(1, Detection.NOT_FOUND, version="1.2", replication_test=VALID)
     unknown = finding(2, Detection.INCONCLUSIVE, replication_test=VALID)
     seen = finding(1, Detection.FOUND, guarantee="commits-kept", replication_test=invalid("lost"))
-    found = summary([seen], summary([sound]))
+    found = summary([seen], [sound])
     without = summary([finding(1, Detection.NO_EFFECT, replication_test=invalid("lost"))])
     mutants = {"seen": replace(mutant, name="seen"), mutant.name: mutant}
     summaries = {"seen": found, mutant.name: without}
@@ -418,7 +418,7 @@ def test_page_counts_only_judged_mutants_by_time(mutant: KafkaMutant) -> None:
     assert "| fix taken back | 0 | 0 | 0 |  |  | 0 |" in text
     assert "| `seen` | **commits-kept** | 1 | 5 | **lost** |  |" in text
     assert "| `nothing-kept` | no effect in 1 run |  |  |  |  |" in text
-    assert text.endswith(f"\n- `nothing-kept`: {mutant.needs}.\n")
+    assert text.endswith(f"\n- `nothing-kept`: {mutant.guarantee}; {mutant.needs}.\n")
     assert "- `seen`" not in text, "what was found is no miss"
 
 
@@ -449,10 +449,31 @@ def test_error_of_another_judge_counts_unless_the_unmutated_release_has_it(
     share: str,
 ) -> None:
     sound = [finding(1, Detection.NOT_FOUND, jepsen=unmutated)]
-    found = summary([finding(1, Detection.NOT_FOUND, jepsen=mutated)], summary(sound))
+    found = summary([finding(1, Detection.NOT_FOUND, jepsen=mutated)], sound)
     text = page("c", {"c": sound}, {mutant.name: mutant}, {mutant.name: found})
     assert f"| `nothing-kept` | not found in 1 run |  |  |  | {row} |" in text
     assert f"| planted | 1 | 1 | 0 |  | {share} | 0" in text
+
+
+def test_error_of_another_judge_on_a_mutant_without_effect_is_no_find_on_others(
+    runs: MutantRuns, mutant: KafkaMutant
+) -> None:
+    other = replace(mutant, name="other")
+    lost = invalid("lost")
+    campaign = runs.campaign(mutant)
+    findings = {
+        runs.place(None, campaign): finding(1, Detection.NOT_FOUND, replication_test=VALID),
+        runs.place(mutant, campaign): finding(1, Detection.NOT_FOUND, replication_test=lost),
+        runs.place(other, campaign): finding(1, Detection.NO_EFFECT, replication_test=lost),
+    }
+    before = {place.relative_to(runs.results).as_posix(): [one] for place, one in findings.items()}
+    runs = replace(runs, before=before)
+    alone, together = (
+        collected(runs, {one.name: one for one in mutants})[1][mutant.name].others[0]
+        for mutants in ([mutant], [mutant, other])
+    )
+    assert alone == (lost, {"lost"})
+    assert together == (lost, set())
 
 
 def test_overview_has_each_judge_and_each_control() -> None:
@@ -461,9 +482,9 @@ def test_overview_has_each_judge_and_each_control() -> None:
     unsure = finding(3, Detection.INCONCLUSIVE)
     seen = finding(1, Detection.FOUND, guarantee="commits-kept", replication_test=VALID)
     summaries = {
-        "seen": summary([seen], summary(sound)),
-        "missed": summary([finding(1, Detection.NOT_FOUND)], summary(sound)),
-        "without": summary([finding(1, Detection.NO_EFFECT)], summary(sound)),
+        "seen": summary([seen], sound),
+        "missed": summary([finding(1, Detection.NOT_FOUND)], sound),
+        "without": summary([finding(1, Detection.NO_EFFECT)], sound),
     }
     text = overview("kafka:4.4.0", {"here/c.yaml": [*sound, unsure], "d": []}, summaries)
     assert text.splitlines() == [

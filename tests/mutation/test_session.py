@@ -307,7 +307,8 @@ def test_page_has_the_result_of_each_mutant() -> None:
     assert "Found by at least one method: 2 of 3 examined mutants" in text
     assert cells(text, "time to find: median, longest")[1] == "6 s, 9 s"
     assert cells(text, "storage")[3:] == ["0/1", *[""] * len(SUITES), ""]
-    assert f"Not found by any method: `{QUIET.name}`.\n\n## Results" in text
+    left = "Not found by any method (*: not expected of the simulator)"
+    assert f"{left}: `{QUIET.name}`.\n\n## Results" in text
     assert cells(text, f"`{LOUD.name}`")[1:] == [
         "`Produce/acknowledged-before-commit` (7)",
         "inconclusive (campaigns): it\\|broke &lt;off>",

@@ -249,13 +249,9 @@ def _sound(result: Result | None, known: Known) -> str:
 
 def _not_found(mutants: Mapping[str, Mutant], known: Known) -> Iterator[str]:
     left = [one for one in mutants.values() if _in_vain(_results(one, known))]
-    for heading, expected in (
-        ("Not found by any method:", True),
-        ("Not found, and not expected of the simulator:", False),
-    ):
-        those = [one for one in left if one.expected is expected]
-        if those:
-            yield f"{heading} {', '.join(f'`{one.name}`' for one in those)}.\n"
+    names = [f"`{one.name}`{'' if one.expected else '*'}" for one in left]
+    if names:
+        yield f"Not found by any method (*: not expected of the simulator): {', '.join(names)}.\n"
 
 
 def reasons() -> Mapping[str, str]:
