@@ -12,6 +12,13 @@ def lasted(took_s: float) -> str:
     return f"{minutes} min {seconds} s" if minutes else f"{seconds} s"
 
 
+def roughly(estimate_s: float) -> str:
+    """Return an estimated duration in words, rounded down: ``70 s``, or ``2 min`` from 120 s on."""
+    return (
+        f"{math.floor(estimate_s)} s" if estimate_s < 120 else f"{math.floor(estimate_s / 60)} min"
+    )
+
+
 def will_last(estimate_s: float) -> str:
     """Return an estimated duration in words, rounded up: ``3 min``, or ``2 h`` from 120 min on."""
     minutes = math.ceil(estimate_s / 60)

@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable, Sequence
 
 from ackproof.harness.campaign.plan.scheduler import duration_ms
+from ackproof.harness.durations import roughly
 from ackproof.harness.interruption import Interruption
 from ackproof.harness.running import clients
 from ackproof.harness.running.context import Run
@@ -141,25 +142,26 @@ class _Attempt:
     def _tick(self) -> None:
         elapsed_s = self._run.clock.monotonic() - self._began
         acked, shown = clients.done(tuple(self._run.started))
-        self._run.progress.tick(elapsed_s, self._left_s(elapsed_s), acked, shown)
+        self._run.progress.tick(elapsed_s, self._left(elapsed_s), acked, shown)
 
-    def _left_s(self, elapsed_s: float) -> float | None:
+    def _left(self, elapsed_s: float) -> str:
         ended = self._run.ended_well
         if "faults" in ended or not all(ended.values()):  # only the schedule can be estimated
-            return None
+            return ""
         closed = self._run.ledger.closed
         reached_ms = max(
             (one.end_ms for one in self._run.plan if one.fault_id in closed), default=0
         )
         planned_ms = duration_ms(self._run.campaign, self._run.plan)
-        return left_s(planned_ms / 1000, reached_ms / 1000, elapsed_s)
+        return left(planned_ms / 1000, reached_ms / 1000, elapsed_s)
 
 
-def left_s(planned_s: float, reached_s: float, elapsed_s: float) -> float:
-    """Return about how many seconds a run still takes.
+def left(planned_s: float, reached_s: float, elapsed_s: float) -> str:
+    """Return how long a run still takes, in words; empty once it takes longer than its plan.
 
     A plan has the shortest times: the end of a fault waits for ISRs, which may take much longer.
-    The rest of the plan is expected to take as much longer as the part before it.
+    So the run takes at least as long. After the first fault, the rest of the plan is expected to
+    take as much longer as the part before it.
 
     Args:
         planned_s: The shortest time that the workload lasts.
@@ -167,9 +169,10 @@ def left_s(planned_s: float, reached_s: float, elapsed_s: float) -> float:
         elapsed_s: The time since the run began.
     """
     if not reached_s:
-        return max(0.0, _DEPLOY_S + planned_s + _READ_AND_CHECK_S - elapsed_s)
+        least_s = _DEPLOY_S + planned_s + _READ_AND_CHECK_S - elapsed_s
+        return f"at least {roughly(least_s)}" if least_s > 0 else ""
     pace = max(1.0, elapsed_s / (_DEPLOY_S + reached_s))
-    return (planned_s - reached_s) * pace + _READ_AND_CHECK_S
+    return f"about {roughly((planned_s - reached_s) * pace + _READ_AND_CHECK_S)}"
 
 
 def _in_words(error: BaseException) -> str:

@@ -25,8 +25,6 @@ HEARTBEAT_S = 10.0
 _RATE_OVER_S = 10.0
 """The seconds over which the rate is averaged. Counts of clients on other machines arrive every few
 seconds, so that the rate between two ticks would be 0 and then far too high."""
-_IN_MINUTES_FROM_S = 120.0
-"""The remaining time from which it is shown in minutes, of which it is no more exact."""
 
 
 class RunProgress(Protocol):
@@ -39,10 +37,10 @@ class RunProgress(Protocol):
         """Show a change of a fault: ``on`` is the fault that is active from now, None for none, and
         ``said`` the event."""
 
-    def tick(self, elapsed_s: float, remaining_s: float | None, acked: int, shown: int = 0) -> None:
-        """Show the figures, about once a second: the time since the run began, the time that the
-        plan still takes (None if unknown), the records acknowledged so far, and the records that
-        consumers read."""
+    def tick(self, elapsed_s: float, left: str, acked: int, shown: int = 0) -> None:
+        """Show the figures, about once a second: the time since the run began, what is left of it
+        in words (empty if unknown), the records acknowledged so far, and the records that consumers
+        read."""
 
     def note(self, text: str) -> None:
         """Show a line, such as a finding."""
@@ -56,26 +54,26 @@ class _State:
         self.phase = "starting"
         self.fault: str | None = None
         self.elapsed_s = 0.0
-        self.remaining_s: float | None = None
+        self.left = ""
         self.acked = 0
         self.shown = 0
         self.rate = 0.0
         self._acked_at = deque([(0.0, 0)])
 
-    def tick(self, elapsed_s: float, remaining_s: float | None, acked: int, shown: int) -> None:
+    def tick(self, elapsed_s: float, left: str, acked: int, shown: int) -> None:
         self._acked_at.append((elapsed_s, acked))
         while self._acked_at[1][0] <= elapsed_s - _RATE_OVER_S:
             self._acked_at.popleft()
         since_s, then = self._acked_at[0]
         if elapsed_s > since_s:
             self.rate = max(0.0, (acked - then) / (elapsed_s - since_s))
-        self.elapsed_s, self.remaining_s = elapsed_s, remaining_s
+        self.elapsed_s, self.left = elapsed_s, left
         self.acked, self.shown = acked, shown
 
     def line(self) -> str:
         parts = [f"{self.title}  {self.elapsed_s:4.0f} s  {self.phase}"]
-        if self.remaining_s:
-            parts.append(f"about {_rounded(self.remaining_s)} left")
+        if self.left:
+            parts.append(f"{self.left} left")
         if self.acked:
             parts.append(f"{self.acked:,} acked, {self.rate:,.0f}/s")
         if self.shown:
@@ -83,10 +81,6 @@ class _State:
         if self.fault:
             parts.append(self.fault)
         return "  |  ".join(parts)
-
-
-def _rounded(seconds: float) -> str:
-    return f"{seconds:.0f} s" if seconds < _IN_MINUTES_FROM_S else f"{seconds / 60:.0f} min"
 
 
 class PlainProgress:
@@ -105,8 +99,8 @@ class PlainProgress:
         self._state.fault = on
         self.note(said)
 
-    def tick(self, elapsed_s: float, remaining_s: float | None, acked: int, shown: int = 0) -> None:
-        self._state.tick(elapsed_s, remaining_s, acked, shown)
+    def tick(self, elapsed_s: float, left: str, acked: int, shown: int = 0) -> None:
+        self._state.tick(elapsed_s, left, acked, shown)
         if elapsed_s - self._last_line_s >= HEARTBEAT_S:
             self._print()
 
@@ -142,8 +136,8 @@ class LiveProgress:
         self._state.fault = on
         self.note(said)
 
-    def tick(self, elapsed_s: float, remaining_s: float | None, acked: int, shown: int = 0) -> None:
-        self._state.tick(elapsed_s, remaining_s, acked, shown)
+    def tick(self, elapsed_s: float, left: str, acked: int, shown: int = 0) -> None:
+        self._state.tick(elapsed_s, left, acked, shown)
         self._redraw()
 
     def note(self, text: str) -> None:

@@ -117,9 +117,7 @@ class Told:
     def fault(self, on: str | None, said: str) -> None:  # noqa: ARG002
         self.said.append(said)
 
-    def tick(
-        self, elapsed_s: float, remaining_s: float | None, acked: int, shown: int = 0
-    ) -> None: ...
+    def tick(self, elapsed_s: float, left: str, acked: int, shown: int = 0) -> None: ...
 
     def note(self, text: str) -> None:
         self.said.append(text)

@@ -244,7 +244,7 @@ def test_plain_display_says_every_change_and_beats(capsys: pytest.CaptureFixture
     with display:
         display.phase("faults")
         for second in range(1, 2 * int(HEARTBEAT_S) + 1):
-            display.tick(float(second), 90.0 - second, 1000 * second)
+            display.tick(float(second), f"about {90 - second} s", 1000 * second)
         display.fault("kill#1 injected", "kill#1 injected")
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 4
@@ -258,7 +258,7 @@ def test_the_rate_is_of_seconds_whenever_counts_come(capsys: pytest.CaptureFixtu
     """On hosts clients' counts come every few seconds: most ticks hear of nothing new."""
     with progress(Console(width=120), "quick") as display:
         for second in range(1, 5 * int(HEARTBEAT_S) + 1):
-            display.tick(float(second), None, 100 * (second - second % 5))
+            display.tick(float(second), "", 100 * (second - second % 5))
     rates = [line.rsplit(", ", 1)[1] for line in capsys.readouterr().out.splitlines()]
     assert rates == ["100/s"] * 5
 
@@ -267,8 +267,8 @@ def test_progress_shows_consumer_reads_if_there_are_any(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     with progress(Console(width=120), "quick") as display:
-        display.tick(HEARTBEAT_S, None, 100)
-        display.tick(2 * HEARTBEAT_S, None, 200, 1500)
+        display.tick(HEARTBEAT_S, "", 100)
+        display.tick(2 * HEARTBEAT_S, "", 200, 1500)
     first, second = capsys.readouterr().out.splitlines()
     assert first.endswith("100 acked, 10/s")
     assert second.endswith("200 acked, 10/s  |  1,500 read by consumers")

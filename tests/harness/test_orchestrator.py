@@ -265,7 +265,8 @@ def test_the_steps_of_a_run() -> None:
 
 
 def test_remaining_time_follows_the_pace_of_the_faults_so_far() -> None:
-    assert orchestrator.left_s(planned_s=100, reached_s=0, elapsed_s=35) == 100
-    assert orchestrator.left_s(planned_s=100, reached_s=25, elapsed_s=40) == 75 + 20
-    slow = orchestrator.left_s(planned_s=100, reached_s=25, elapsed_s=160)
-    assert slow == 75 * 4 + 20, "40 s of the plan took 160 s"
+    assert orchestrator.left(planned_s=100, reached_s=0, elapsed_s=35) == "at least 100 s"
+    assert orchestrator.left(planned_s=100, reached_s=0, elapsed_s=135) == ""
+    assert orchestrator.left(planned_s=100, reached_s=25, elapsed_s=40) == "about 95 s"
+    slow = orchestrator.left(planned_s=100, reached_s=25, elapsed_s=160)
+    assert slow == "about 5 min", "40 s of the plan took 160 s: 75 * 4 + 20 s"
