@@ -21,6 +21,7 @@ from ackproof.history.cell import Cell
 from ackproof.infra.systems.product import is_external
 from ackproof.nemesis import FAULTS
 from ackproof.nemesis.admin.orders import ELECT_UNCLEAN
+from ackproof.nemesis.clock import STEP_CLOCK, ClockStepParameters
 from ackproof.nemesis.interface import Members
 from ackproof.nemesis.targets import expressions
 from ackproof.nemesis.targets.expressions import Expression, TargetRole
@@ -140,6 +141,8 @@ def _of_fault(
         yield Problem(field=f"{field}.target", reason=reason)
     elif (reason := _too_short(entry, target, context, campaign)) is not None:
         yield Problem(field=f"{field}.hold", reason=reason)
+    if (reason := _stalls_the_quorum(entry, target, context, campaign)) is not None:
+        yield Problem(field=f"{field}.parameters.offset_ms", reason=reason)
 
 
 def _names_no_server(entry: FaultEntry, target: Expression, context: PlanContext) -> str | None:
@@ -193,6 +196,30 @@ def _too_short(
     return (
         f"{format_ms(longest_ms)} is over before the cluster notices it ({settings}), so "
         f"{missed}: {format_ms(rather_ms)} has its full effect"
+    )
+
+
+def _stalls_the_quorum(
+    entry: FaultEntry, target: Expression, context: PlanContext, campaign: Campaign
+) -> str | None:
+    """Return the reason why a KRaft quorum may not recover from a stepped clock in time.
+
+    The timers of Kafka's controllers follow the time of day and never go back (``Timer.update`` in
+    ``org.apache.kafka.common.utils``). Set back by ten minutes, such a timer stands still for as
+    long. If the leader is lost by then, no other one is elected.
+    """
+    members = context.members
+    keeps = members.combined or any(_keeps_metadata(role, members) for role in target.roles)
+    if entry.fault != STEP_CLOCK.name or not (members.kraft and keeps):
+        return None
+    offset_ms = abs(ClockStepParameters.model_validate(entry.parameters).offset_ms)
+    recover_ms = campaign.limits.recover
+    if offset_ms < recover_ms:
+        return None
+    return (
+        f"{format_ms(offset_ms)}: a controller whose clock is set back may elect no leader for as "
+        f"long, and limits.recover is {format_ms(recover_ms)}: set clocks by less, or raise the "
+        "limit"
     )
 
 

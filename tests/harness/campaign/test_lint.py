@@ -131,6 +131,29 @@ def test_hold_that_is_over_before_the_fault_bites_is_warned_of(
     assert setting in found
 
 
+@pytest.mark.parametrize(
+    ("system", "target", "parameters", "told"),
+    [
+        ("kafka:4.4.0", "quorum", {}, True),
+        ("kafka:4.4.0", "all + quorum", {"offset_ms": -60_000}, True),
+        ("kafka:4.4.0", "controller", {"offset_ms": 60_000}, True),
+        ("kafka:4.4.0", "quorum", {"offset_ms": 59_999}, False),
+        ("kafka:4.4.0", "all", {}, False),
+        ("kafka:3.9.2", "zookeeper", {}, False),
+        ("bundled", "controller", {}, False),
+    ],
+)
+def test_clock_that_stalls_a_quorum_beyond_the_limit_is_warned_of(
+    warned: Warned, system: str, target: str, parameters: dict[str, int], told: bool
+) -> None:
+    """The limit is one minute, by default, and so is the step."""
+    one = fault("step-clock", target, "5s", **parameters)
+    found = warned({"faults": [one], "cluster.system": system, "cluster.properties": {}})
+    assert len(found) == told
+    start = "faults[0].parameters.offset_ms: 1m: a controller whose clock is set back"
+    assert all(text.startswith(start) for text in found)
+
+
 def test_unclean_election_without_another_fault_is_warned_of(warned: Warned) -> None:
     elect = fault("elect-unclean", "topic(acks-all-minisr-2)", "1s")
     kill = fault("kill", LEADER, "9s")
