@@ -87,8 +87,8 @@ Examples:
 
 \b
 Exit status: 0 each mutant was found, or without mutants nothing; 1 the unmutated release broke a
-guarantee, so that no find counts; 2 bad usage or campaign file; 3 a mutant was not found or not
-judged, or the session was interrupted; 5 a file, Maven, Jepsen or a backend could not be used.
+guarantee; 2 bad usage or campaign file; 3 a mutant was not found or not judged, or the session was
+interrupted; 5 a file, Maven, Jepsen or a backend could not be used.
 """,
 )
 @click.argument("wanted", metavar="[MUTANT]...", nargs=-1)
@@ -161,9 +161,9 @@ def mutants(
 
     A JVM agent changes classes of each server when they are loaded. The unmutated release runs the
     same campaigns first, and alone if MUTANT is `unmutated`. A mutant counts as found if a promised
-    guarantee was broken. Results are kept: after Ctrl-C, the same command continues with the rest.
-    The findings of all runs are in a file beside the page (kafka-mutants.json), and need not be run
-    again on another machine.
+    guarantee was broken that the unmutated release kept in all of its runs. Results are kept: after
+    Ctrl-C, the same command continues with the rest. The findings of all runs are in a file beside
+    the page (kafka-mutants.json), and need not be run again on another machine.
     """
     known = catalogue()
     chosen = {name: known[name] for name in _chosen(wanted, list(known))}
@@ -242,12 +242,13 @@ def _carry_out(
     try:
         for seed in range(1, seeds + 1):
             for campaign in runs.campaigns(mutants or known):
-                if _run(runs, None, campaign, seed, children).detection is Detection.FOUND:
-                    click.echo("the unmutated release broke a guarantee, so that no find counts")
-                    return False
+                finding = _run(runs, None, campaign, seed, children)
+                if finding.detection is Detection.FOUND:
+                    click.echo(f"  on a mutant, {finding.guarantee} is no find from now on")
             for one in mutants:
                 campaign = runs.campaign(one)
-                if summary(runs.findings(one, campaign)).detection is not Detection.FOUND:
+                sound = runs.findings(None, campaign)
+                if summary(runs.findings(one, campaign), sound).detection is not Detection.FOUND:
                     _run(runs, one, campaign, seed, children)
         _complete(runs, known, children)
     except Interrupted:

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ackproof.harness.mutants.catalogue import KafkaMutant, MutantKind
@@ -17,9 +17,9 @@ _INTRODUCTION = """\
 # Detection of broken Apache Kafka
 
 A Java agent puts a bug into Apache Kafka. `ackproof mutants --list` describes each. *Found*: a \
-promised guarantee was broken, after so many minutes of campaigns, without checks. A mutant \
-without effect is not judged. Intervals are of 95 % (Clopper and Pearson). `make kafka-mutants` \
-runs what is missing and writes this page.
+promised guarantee was broken that the unmutated release kept in all runs, after so many minutes \
+of campaigns, without checks. A mutant without effect is not judged. Intervals are of 95 % \
+(Clopper and Pearson). `make kafka-mutants` runs what is missing and writes this page.
 
 Two other judges were given the same histories; neither their clients nor their faults were run.
 
@@ -82,6 +82,7 @@ class MutantSummary:
         by: The run that found it, or else one that says why it was not judged.
         seconds: The time of campaigns up to the end of ``by``; None if that is not known.
         runs: The number of runs with each result.
+        guarantees: The guarantees that the finds broke, sorted.
         judgements: What the other judges say of the runs in which the mutant took effect.
         sound: What they say of the runs of sound servers in the same campaign.
     """
@@ -90,6 +91,7 @@ class MutantSummary:
     by: MutantFinding | None = None
     seconds: float | None = None
     runs: Mapping[Detection, int] = field(default_factory=dict)
+    guarantees: Sequence[str] = ()
     judgements: Judgements = Judgements()
     sound: Judgements = Judgements()
 
@@ -105,8 +107,17 @@ def summary(
     """Return the summary of a mutant's findings, given by seed. One find is enough, and a run that
     was judged counts for more than one that was not.
 
-    ``sound``: the findings of runs in which the same campaign met no bug of a mutant.
+    ``sound``: the findings of runs in which the same campaign met no bug of a mutant. A broken
+    guarantee is no find if one of them broke it, too: it may have nothing to do with the mutant.
     """
+    sound = list(sound)
+    own = {one.guarantee for one in sound if one.detection is Detection.FOUND}
+    findings = [
+        replace(one, detection=Detection.NOT_FOUND)
+        if one.detection is Detection.FOUND and one.guarantee in own
+        else one
+        for one in findings
+    ]
     effective = (one for one in findings if one.detection is not Detection.NO_EFFECT)
     for detection in Detection:
         for number, one in enumerate(findings, 1):
@@ -118,6 +129,9 @@ def summary(
                     by=one,
                     seconds=sum(known) if len(known) == number else None,
                     runs=Counter(run.detection for run in findings),
+                    guarantees=sorted(
+                        {run.guarantee for run in findings if run.detection is Detection.FOUND}
+                    ),
                     judgements=Judgements.of(effective),
                     sound=Judgements.of(sound),
                 )
@@ -154,7 +168,7 @@ def overview(
         *(f"| | {one} | {share} |" for one, share in zip(judges, _shares(judged), strict=True)),
     ]
     for campaign, runs in unmutated.items():
-        control = f"nothing (false alarms in runs of `{Path(campaign).stem}`)"
+        control = f"nothing, in runs of `{Path(campaign).stem}`"
         rows.append(f"| {control} | campaigns | {_found_of(runs)} |")
         alarms = zip(judges, _alarms(runs), strict=True)
         rows += [f"| | {judge} | {share} |" for judge, share in alarms if share]
@@ -258,26 +272,26 @@ def _versions(unmutated: Mapping[str, Sequence[MutantFinding]]) -> str:
 def held(result: MutantSummary) -> str:
     """Return the results of the unmutated release in a campaign in words: ``every guarantee held in
     4 runs (findings in 0 to 60 % of runs)``, with the 95 % interval."""
-    if result.detection is Detection.FOUND:
-        return f"{words(result)}: no find counts"
-    if result.detection is not Detection.NOT_FOUND:
+    held, broken = result.runs.get(Detection.NOT_FOUND, 0), result.runs.get(Detection.FOUND, 0)
+    if not held and not broken:
         return words(result)
-    runs = result.runs[Detection.NOT_FOUND]
-    many = several(runs, "run")
-    kept = f"every guarantee held in {many} (findings in {interval(0, runs)} of runs)"
-    return _numbers(result).replace(f"{Detection.NOT_FOUND} in {many}", kept, 1)
+    share = f"(findings in {interval(broken, held + broken)} of runs)"
+    parts = [f"every guarantee held in {several(held, 'run')} {share}"]
+    if broken:
+        names = ", ".join(result.guarantees)
+        parts.append(f"**{names}** broken in {several(broken, 'run')}, and no find on mutants")
+    if unsure := result.runs.get(Detection.INCONCLUSIVE, 0):
+        parts.append(f"inconclusive in {several(unsure, 'run')}")
+    return ", ".join(parts)
 
 
 def _sound(found: Sequence[MutantFinding]) -> str:
     result = summary(found)
-    says = held(result)
-    if result.detection is Detection.FOUND:
-        return says
     others = [
         f"{judgement_words(one)}, errors in {share}" if share else "not asked"
         for (one, _), share in zip(result.others, _alarms(found), strict=True)
     ]
-    return f"{says}; `replication_test`: {others[0]}; Jepsen: {others[1]}"
+    return f"{held(result)}; `replication_test`: {others[0]}; Jepsen: {others[1]}"
 
 
 def _score(

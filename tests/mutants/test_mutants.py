@@ -491,18 +491,30 @@ def test_overview_has_each_judge_and_each_control() -> None:
         "| [Apache Kafka 4.4.0](docs/kafka-mutants.md) | campaigns | 1 of 2 (1 to 99 %) |",
         "| | `replication_test`, on their histories | 0 of 1 |",
         "| | Jepsen's checker, on their histories |  |",
-        "| nothing (false alarms in runs of `c`) | campaigns | 0 of 2 (0 to 84 %) |",
+        "| nothing, in runs of `c` | campaigns | 0 of 2 (0 to 84 %) |",
         "| | `replication_test`, on their histories | 1 of 2 |",
-        "| nothing (false alarms in runs of `d`) | campaigns | not run |",
+        "| nothing, in runs of `d` | campaigns | not run |",
     ]
     assert "| campaigns | not run |" in overview("kafka:4.4.0", {}, {"unknown": summary([])})
 
 
-def test_find_on_the_unmutated_release_makes_no_find_count(mutant: KafkaMutant) -> None:
-    sound = finding(1, Detection.FOUND, guarantee="commits-kept")
-    text = page("c", {"c": [sound]}, {mutant.name: mutant}, {mutant.name: summary([])})
-    assert "after 5 min): no find counts" in text
-    assert "| planted | 1 | 0 | 0 |" in text
+def test_guarantee_that_the_unmutated_release_broke_is_no_find(mutant: KafkaMutant) -> None:
+    sound = [
+        finding(1, Detection.NOT_FOUND),
+        finding(2, Detection.FOUND, guarantee="commits-kept"),
+        finding(3, Detection.INCONCLUSIVE),
+    ]
+    same = finding(1, Detection.FOUND, guarantee="commits-kept")
+    other = finding(2, Detection.FOUND, guarantee="no-duplicates")
+    text = page("c", {"c": sound}, {mutant.name: mutant}, {mutant.name: summary([same], sound)})
+    assert (
+        "- Unmutated, `c`: every guarantee held in 1 run (findings in 1 to 99 % of runs), "
+        "**commits-kept** broken in 1 run, and no find on mutants, inconclusive in 1 run; "
+    ) in text
+    assert "| `nothing-kept` | not found in 1 run |" in text
+    assert "| planted | 1 | 1 | 0 |" in text
+    found = summary([same, other], sound)
+    assert words(found) == "found (no-duplicates, seed 2, after 10 min)"
 
 
 # --- command ----------------------------------------------------------------------------------
