@@ -62,7 +62,7 @@ def print_result(
     for cause in causes[:SHOWN_MAX]:
         _line(console, styled(cause.words, cause.kind), f"  {cause.sentence}")
     for advice in causes[0].remedies if causes else ():
-        _line(console, f"what prevents the first: {advice}")
+        _line(console, f"advice on the first: {advice}")
     if len(causes) > SHOWN_MAX:
         _line(console, f"and {len(causes) - SHOWN_MAX} more causes, which are in the report")
     came = outcome(result)

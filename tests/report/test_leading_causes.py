@@ -222,7 +222,7 @@ def test_broken_guarantee_tells_its_cases_from_undecided_ones_and_those_not_cove
         "commits-in-order was broken: 2 cases of commit-regressed of 9 found (3 undecided, 4 not "
         "covered) in acks=all, min ISR 2"
     )
-    assert entry.remedies[0].startswith("No setting: this is a defect. A coordinator must ")
+    assert entry.remedies[0].startswith("Just after a failover of Kafka 4's coordinator: ")
 
 
 def test_cases_without_a_root_cause_are_listed_with_their_faults_clients_and_logs(
