@@ -349,14 +349,14 @@ class AnomalyBuilder:
 def _told(group: str, one: ReadBack) -> str:
     if one.committed is None:
         return (
-            f"{one.client} received offset {one.offset} when it was assigned the partition, "
+            f"{one.client} received offset {one.offset} when it asked the coordinator, "
             f"but no member of {group} had committed or reached that offset"
         )
     told = "no committed offset" if one.lost else f"offset {one.offset}"
     undecided = "" if one.certain else "; perhaps from a former coordinator, so it is undecided"
     return (
         f"{one.by} had committed it for {group} and received the answer; {one.client} "
-        f"received {told} when it was assigned the partition{undecided}"
+        f"received {told} when it asked the coordinator{undecided}"
     )
 
 
