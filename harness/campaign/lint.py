@@ -209,8 +209,9 @@ def _stalls_the_quorum(
     long. If the leader is lost by then, no other one is elected.
     """
     members = context.members
-    keeps = members.combined or any(_keeps_metadata(role, members) for role in target.roles)
-    if entry.fault != STEP_CLOCK.name or not (members.kraft and keeps):
+    if entry.fault != STEP_CLOCK.name or not members.kraft:
+        return None
+    if not members.combined and not any(_keeps_metadata(role, members) for role in target.roles):
         return None
     offset_ms = abs(ClockStepParameters.model_validate(entry.parameters).offset_ms)
     recover_ms = campaign.limits.recover

@@ -194,16 +194,16 @@ def mutants(
             _try_jepsen(runs.jepsen, results)
         finished = _carry_out(runs, list(chosen.values()), list(known.values()), seeds)
         unmutated, found = collected(runs, known)
-        release = {campaign: summary(findings) for campaign, findings in unmutated.items()}
         made.parent.mkdir(parents=True, exist_ok=True)
         write_findings(kept, runs.all_findings(known.values()), FINDINGS)
         write_text(made, page(runs.described(list(unmutated)), unmutated, known, found))
         for campaign in runs.campaigns(concerned):
-            click.echo(f"{UNMUTATED}, {Path(campaign).stem}: {held(release[campaign])}")
+            click.echo(f"{UNMUTATED}, {Path(campaign).stem}: {held(unmutated[campaign])}")
         for name in chosen:
             click.echo(f"{name}: {words(found[name])}")
         click.echo(str(made))
-    context.exit(_status(finished, release.values(), [found[name] for name in chosen]))
+    release = [summary(findings) for findings in unmutated.values()]
+    context.exit(_status(finished, release, [found[name] for name in chosen]))
 
 
 def _try_jepsen(classpath: str, results: Path) -> None:

@@ -82,7 +82,6 @@ class MutantSummary:
         by: The run that found it, or else one that says why it was not judged.
         seconds: The time of campaigns up to the end of ``by``; None if that is not known.
         runs: The number of runs with each result.
-        guarantees: The guarantees that the finds broke, sorted.
         judgements: What the other judges say of the runs in which the mutant took effect.
         sound: What they say of the runs of sound servers in the same campaign.
     """
@@ -91,7 +90,6 @@ class MutantSummary:
     by: MutantFinding | None = None
     seconds: float | None = None
     runs: Mapping[Detection, int] = field(default_factory=dict)
-    guarantees: Sequence[str] = ()
     judgements: Judgements = Judgements()
     sound: Judgements = Judgements()
 
@@ -129,9 +127,6 @@ def summary(
                     by=one,
                     seconds=sum(known) if len(known) == number else None,
                     runs=Counter(run.detection for run in findings),
-                    guarantees=sorted(
-                        {run.guarantee for run in findings if run.detection is Detection.FOUND}
-                    ),
                     judgements=Judgements.of(effective),
                     sound=Judgements.of(sound),
                 )
@@ -269,29 +264,33 @@ def _versions(unmutated: Mapping[str, Sequence[MutantFinding]]) -> str:
     return f"Ackproof {', '.join(sorted(found))}." if found else ""
 
 
-def held(result: MutantSummary) -> str:
+def held(findings: Sequence[MutantFinding]) -> str:
     """Return the results of the unmutated release in a campaign in words: ``every guarantee held in
     4 runs (findings in 0 to 60 % of runs)``, with the 95 % interval."""
-    held, broken = result.runs.get(Detection.NOT_FOUND, 0), result.runs.get(Detection.FOUND, 0)
-    if not held and not broken:
-        return words(result)
-    share = f"(findings in {interval(broken, held + broken)} of runs)"
-    parts = [f"every guarantee held in {several(held, 'run')} {share}"]
+    runs = Counter(one.detection for one in findings)
+    kept, broken, unsure = (
+        runs[one] for one in (Detection.NOT_FOUND, Detection.FOUND, Detection.INCONCLUSIVE)
+    )
+    if not kept and not broken:
+        return words(summary(findings))
+    share = f"(findings in {interval(broken, kept + broken)} of runs)"
+    parts = [f"every guarantee held in {several(kept, 'run')} {share}"]
     if broken:
-        names = ", ".join(result.guarantees)
-        parts.append(f"**{names}** broken in {several(broken, 'run')}, and no find on mutants")
-    if unsure := result.runs.get(Detection.INCONCLUSIVE, 0):
-        parts.append(f"inconclusive in {several(unsure, 'run')}")
+        names = {one.guarantee for one in findings if one.detection is Detection.FOUND}
+        said = f"**{', '.join(sorted(names))}** broken in {several(broken, 'run')}"
+        parts.append(f"{said}, and no find on mutants")
+    if unsure:
+        parts.append(f"{Detection.INCONCLUSIVE} in {several(unsure, 'run')}")
     return ", ".join(parts)
 
 
 def _sound(found: Sequence[MutantFinding]) -> str:
-    result = summary(found)
+    judged = Judgements.of(found)
     others = [
         f"{judgement_words(one)}, errors in {share}" if share else "not asked"
-        for (one, _), share in zip(result.others, _alarms(found), strict=True)
+        for one, share in zip((judged.replication_test, judged.jepsen), _alarms(found), strict=True)
     ]
-    return f"{held(result)}; `replication_test`: {others[0]}; Jepsen: {others[1]}"
+    return f"{held(found)}; `replication_test`: {others[0]}; Jepsen: {others[1]}"
 
 
 def _score(
